@@ -1,0 +1,155 @@
+// EventLoop: the one place where progress is made.
+//
+// A Boost.Asio io_context plus pollers, tasks and deadlines, driven by one thread at a time:
+// whoever holds the driver token. A server's loop is driven by its own thread. A client's loop is
+// driven by a thread that is blocked in a call when there is one (whoever waits, works: a
+// synchronous call costs no thread hop), otherwise by the loop's helper thread, which also keeps
+// idle loops alive. When a blocked caller leaves, the token goes to another waiter, to the helper
+// if asynchronous work is pending, or stays free for the next caller; a helper that finds nobody
+// drove for kIdleTakeover takes it.
+//
+// Callbacks and inline handlers run on whichever thread drives. So do not hold a lock that a
+// callback takes while making a blocking call, and do not block in a callback.
+
+#ifndef FARCALL_RPC_EVENT_LOOP_H_
+#define FARCALL_RPC_EVENT_LOOP_H_
+
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "farcall/rpc/asio.h"
+#include "farcall/rpc/clock.h"
+#include "farcall/rpc/timer_wheel.h"
+
+namespace farcall {
+
+class EventLoop;
+class LoopExecutor;
+
+enum class ProgressMode {
+  kEvent,     // sleeps in the kernel whenever there is nothing to do
+  kBusy,      // never sleeps while somebody waits: lowest latency, one core
+  kAdaptive,  // spins for `spin` after the last work, then sleeps
+};
+
+struct EventLoopOptions {
+  ProgressMode mode = ProgressMode::kAdaptive;
+  // How long kAdaptive spins. Negative: the default, 20 us, and 0 on machines with two cores or
+  // fewer, where a spinning thread takes the core that its peer needs.
+  Duration spin = Duration(-1);
+  Clock* clock = nullptr;        // nullptr: Clock::Steady()
+  std::string name = "farcall";  // of the helper thread, as top shows it (15 characters)
+  // false: no thread of its own; somebody calls RunOnce (tests, simulations) or blocks.
+  bool helper_thread = true;
+};
+
+// Intrusive unit of work; whoever submits it owns it and keeps it until Run.
+class LoopTask {
+ public:
+  virtual ~LoopTask() = default;
+  virtual void Run() = 0;
+
+ private:
+  friend class EventLoop;
+  LoopTask* next_ = nullptr;
+  bool queued_ = false;
+};
+
+// Something to be looked at in every turn while the loop spins: a completion queue, a socket that
+// was active just now.
+class Poller {
+ public:
+  virtual ~Poller() = default;
+  // Does what is there without blocking; returns how many events it handled.
+  virtual size_t Poll() = 0;
+  // The loop wants to sleep: make sure that the next event wakes it through io(). False: events are
+  // there already.
+  virtual bool Arm() = 0;
+};
+
+// A blocking call's stake in the loop: lives on the blocked thread's stack. Run() starts the work
+// on the driver.
+class BlockingTask : public LoopTask {
+ public:
+  BlockingTask();
+  ~BlockingTask() override;
+  // Driver only, once: lets the blocked thread go. The task must not be touched afterwards.
+  void Finish();
+
+ private:
+  friend class EventLoop;
+  struct Wait;
+  std::unique_ptr<Wait> wait_;
+  EventLoop* loop_ = nullptr;
+};
+
+class EventLoop {
+ public:
+  // How long a free token may lie before the helper picks it up. Bounds how late PINGs, user timers
+  // and the like are noticed beside a caller that makes one blocking call after the other.
+  static constexpr Duration kIdleTakeover = std::chrono::milliseconds(5);
+
+  explicit EventLoop(EventLoopOptions options = {});
+  // Stops the helper and runs what was submitted before. Nobody may be blocked in it. May run on
+  // the helper itself (from a callback that dropped the last owner): the thread then ends by
+  // itself.
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  // ---- any thread ----
+
+  // True on the thread that holds the driver token.
+  bool IsDriver() const;
+
+  // Runs `task` in a coming turn, in order of submission, never inline; wakes the loop. No
+  // allocation. A task that is queued already stays where it is.
+  void Submit(LoopTask& task);
+  // The same for a callable; one allocation.
+  void Post(absl::AnyInvocable<void()> work);
+
+  // Starts `task` on the driver and returns when it has called Finish, driving the loop on this
+  // thread if it can. The task bounds its own time. FAILED_PRECONDITION at once, without running
+  // it, when this thread drives the loop already.
+  absl::Status RunBlocking(BlockingTask& task);
+
+  // An executor for coroutines and handlers on this loop; dispatch runs inline on the driver.
+  LoopExecutor executor();
+  asio::io_context& io();
+  Clock& clock() const;
+  ProgressMode mode() const;
+
+  // While the count is above zero somebody must drive even when nobody is blocked: pending
+  // asynchronous calls.
+  void AddAsyncWork();
+  void RemoveAsyncWork();
+
+  // ---- driver only ----
+
+  // The time at the start of this turn.
+  TimePoint now() const;
+  TimerWheel& timers();
+  // Runs `task` once at the end of this turn, before the loop may sleep: batching writes. Runs
+  // tasks added by tasks too.
+  void RunAtEndOfTurn(LoopTask& task);
+  void AddPoller(Poller& poller);
+  void RemovePoller(Poller& poller);  // also from inside Poll
+
+  // ---- stepping, for loops without a helper ----
+
+  // Takes the token, makes one turn without sleeping, releases it. Returns how much work was done,
+  // 0 when idle.
+  size_t RunOnce();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_EVENT_LOOP_H_
