@@ -188,7 +188,7 @@ class Style(Planted):
                 self.write("rpc/x.cc", "int before;\n" + head + "\n  g();" * 60 + close)
                 self.expect_clean(style.check_functions)
                 self.write("rpc/x.cc", "int before;\n" + head + "\n  if (a) { g(); }" * 80 + close)
-                self.expect(style.check_functions, "rpc/x.cc:", "the most is 70")
+                self.expect(style.check_functions, "rpc/x.cc:", "at most 70")
 
     def test_not_functions(self):
         for head in ("namespace a {", "class A : B<int()> {", "int a[] = {", "enum class E {"):
