@@ -84,8 +84,8 @@ def check_functions(tree):
         else:
             continue
         violations += [
-            house.Violation(path, line, f"a function of {lines} lines; at most {MAX_FUNCTION_LINES}")
-            for line, lines in functions if lines > MAX_FUNCTION_LINES]
+            house.Violation(path, line, f"a function of {n} lines; at most {MAX_FUNCTION_LINES}")
+            for line, n in functions if n > MAX_FUNCTION_LINES]
     return violations
 
 
