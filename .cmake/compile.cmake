@@ -10,10 +10,10 @@ function(farcall_warnings target)
       -Wno-sign-conversion  # clang's -Wconversion implies it, g++'s does not: ask both for the same
       -Wextra-semi -Wimplicit-fallthrough)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # g++ 12 has false positives of this one inside inlined standard and Asio code under optimisation.
+    # g++ 12 is wrong about inlined standard and Asio code under optimisation.
     target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
   else()
-    target_compile_options(${target} PRIVATE -Wthread-safety)  # reads the annotations of rpc/mutex.h
+    target_compile_options(${target} PRIVATE -Wthread-safety)  # see rpc/mutex.h
   endif()
 endfunction()
 
