@@ -1,0 +1,44 @@
+# How our own code is compiled: warnings, sanitizers, ccache. System headers (Boost, FlatBuffers,
+# Abseil, Catch2) come through imported targets, whose includes CMake marks SYSTEM.
+
+# Warnings as errors for one of our targets. Not for generated code of other tools.
+function(farcall_warnings target)
+  target_compile_options(${target} PRIVATE
+      -Wall -Wextra -Wpedantic -Werror
+      -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wold-style-cast
+      -Wconversion          # a length that is cut or widened silently is how hostile numbers get in
+      -Wno-sign-conversion  # clang's -Wconversion implies it, g++'s does not: ask both for the same
+      -Wextra-semi -Wnull-dereference -Wimplicit-fallthrough)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # g++ 12 reports false positives inside inlined standard and Asio code under optimisation.
+    target_compile_options(${target} PRIVATE -Wno-null-dereference -Wno-maybe-uninitialized)
+  endif()
+endfunction()
+
+if(FARCALL_SANITIZE STREQUAL "asan")
+  set(farcall_sanitize_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(FARCALL_SANITIZE STREQUAL "tsan")
+  set(farcall_sanitize_flags -fsanitize=thread)
+elseif(NOT FARCALL_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "FARCALL_SANITIZE is '${FARCALL_SANITIZE}': leave it empty, or asan, or tsan")
+endif()
+if(FARCALL_SANITIZE)
+  # Global and not per target: every object of a program must agree on its sanitizer.
+  add_compile_options(${farcall_sanitize_flags} -fno-omit-frame-pointer)
+  add_link_options(${farcall_sanitize_flags})
+endif()
+if(FARCALL_SANITIZE STREQUAL "tsan")
+  # Fences are invisible to ThreadSanitizer; Asio then orders with its mutexes, which are visible.
+  add_compile_definitions(BOOST_ASIO_DISABLE_FENCED_BLOCK)
+endif()
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # clang-tidy and editors read it
+  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    find_program(FARCALL_CCACHE ccache)
+    mark_as_advanced(FARCALL_CCACHE)
+    if(FARCALL_CCACHE)
+      set(CMAKE_CXX_COMPILER_LAUNCHER ${FARCALL_CCACHE})
+    endif()
+  endif()
+endif()
