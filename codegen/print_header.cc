@@ -40,6 +40,7 @@ std::string PrintDescriptor(const Method& method) {
     using Response = $Response$;
     static constexpr ::farcall::MethodInfo kInfo = {
         $id$, "$full_name$", ::farcall::Streaming::$streaming$, $idempotent$};
+    static constexpr const ::farcall::MethodInfo& info() { return kInfo; }
     template <class Impl, class... Args>
     static auto Invoke(Impl& impl, Args&&... args)
         -> decltype(impl.$Name$(::std::forward<Args>(args)...)) {
@@ -82,12 +83,14 @@ $comment$    ::absl::StatusOr<::farcall::Msg<$Response$>> $Name$(
           channel_, request, options, ::std::forward<Token>(token));
     }
     ::farcall::Builder<$Request$> $New$(::std::size_t bytes_hint = 0) {
-      return ::farcall::Builder<$Request$>(channel_, bytes_hint);
+      return ::farcall::Builder<$Request$>(channel_.pool(), bytes_hint);
     }
 )";
 
 constexpr std::string_view kStreamingMembers = R"(
-$comment$    ::absl::Status $Name$() { return ::farcall::StreamingUnimplemented($Descriptor$::kInfo); }
+$comment$    ::absl::Status $Name$() {
+      return ::farcall::StreamingUnimplemented($Descriptor$::info());
+    }
 )";
 
 std::string PrintClient(const Service& service, const std::string& type) {
