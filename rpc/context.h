@@ -32,9 +32,9 @@ class Context {
   const PeerIdentity& peer() const { return *peer_; }
 
   // When the caller stops waiting, and how long that is from now (never negative).
-  TimePoint deadline() const { return deadline_; }
+  TimePoint deadline() const { return expires_at_; }
   Duration remaining() const {
-    const Duration left = deadline_ - clock_->Now();
+    const Duration left = expires_at_ - clock_->Now();
     return left > Duration(0) ? left : Duration(0);
   }
 
@@ -69,7 +69,7 @@ class Context {
   const MethodInfo* method_ = nullptr;
   const Clock* clock_ = nullptr;
   std::shared_ptr<const PeerIdentity> peer_;
-  TimePoint deadline_{};
+  TimePoint expires_at_{};
   std::atomic<bool> cancelled_{false};
   asio::cancellation_signal signal_;
   Message request_;

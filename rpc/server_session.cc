@@ -94,10 +94,10 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   call.clock_ = &loop().clock();
   call.id_ = header.call;
   call.ticket_ = ticket;
-  call.deadline_ =
+  call.expires_at_ =
       loop().now() +
       Duration(static_cast<Duration::rep>(std::min(header.timeout_ns, kLongestTimeoutNs)));
-  loop().timers().Arm(call, call.deadline_);
+  loop().timers().Arm(call, call.expires_at_);
   calls_.emplace(header.call, &call);
   return {};
 }
