@@ -16,9 +16,6 @@ bool Generate(const Options& options, std::ostream& errors) {
   bool good = true;
   for (const std::string& input : options.inputs) {
     const Schema schema = ReadSchema(input, options.include_dirs);
-    for (const std::string& line : schema.warnings) {
-      errors << line << '\n';
-    }
     for (const std::string& line : schema.problems) {
       errors << line << '\n';
       good = false;

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <string_view>
 
 namespace farcall::codegen {
@@ -18,6 +17,7 @@ namespace {
 
 flatbuffers::IDLOptions ParserOptions() {
   flatbuffers::IDLOptions options;
+  options.no_warnings = true;                                // flatc prints them
   options.lang_to_generate = flatbuffers::IDLOptions::kCpp;  // accept what `flatc --cpp` accepts
   options.binary_schema_builtins = true;  // `streaming` and `idempotent` belong into the schema
   options.project_root.clear();           // and the paths of this machine do not
@@ -52,31 +52,19 @@ std::string AtItsUse(const std::string& message) {
   return message.substr(at + kAt.size()) + ": " + message.substr(reason, at - reason);
 }
 
-// Turns the parser's "/absolute/echo.fbs:3: 12: error: reason" lines into "echo.fbs:3: reason".
-void Report(const flatbuffers::Parser& parser, Schema& schema) {
-  std::map<std::string, std::string> given;  // absolute path -> as given or found
+// Turns the parser's "/absolute/echo.fbs:3: 12: error: reason" into "echo.fbs:3: reason".
+std::string Problem(const flatbuffers::Parser& parser) {
+  std::string_view text = parser.error_;
   for (const auto& [file, includes] : parser.files_included_per_file_) {
-    given.emplace(flatbuffers::AbsolutePath(file), file);
-  }
-  std::vector<std::string>* list = &schema.warnings;
-  std::string_view rest = parser.error_;
-  while (!rest.empty()) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    const auto file = std::find_if(given.begin(), given.end(), [line](const auto& entry) {
-      return line.starts_with(entry.first + ":");
-    });
-    std::string number;
+    std::string line;
     std::string column;
-    std::string_view text = line;
-    if (file == given.end() || !Cut(text, file->first + ":") || !CutNumber(text, number) ||
-        !Cut(text, ": ") || !CutNumber(text, column) || !Cut(text, ": ")) {
-      list->push_back(std::string(line));  // the second line of a message
-      continue;
+    if (Cut(text, flatbuffers::AbsolutePath(file) + ":") && CutNumber(text, line) &&
+        Cut(text, ": ") && CutNumber(text, column) && Cut(text, ": error: ")) {
+      return AtItsUse(file + ":" + line + ": " + std::string(text));
     }
-    list = Cut(text, "error: ") ? &schema.problems : &schema.warnings;
-    list->push_back(AtItsUse(file->second + ":" + number + ": " + std::string(text)));
+    text = parser.error_;
   }
+  return parser.error_;
 }
 
 }  // namespace
@@ -125,8 +113,8 @@ std::unique_ptr<flatbuffers::Parser> Parse(const std::string& path,
   }
   dirs.push_back(nullptr);
   try {
-    if (parser->Parse(text.c_str(), dirs.data(), path.c_str()) || !parser->error_.empty()) {
-      Report(*parser, schema);
+    if (!parser->Parse(text.c_str(), dirs.data(), path.c_str())) {
+      schema.problems.push_back(Problem(*parser));
     }
   } catch (const std::exception& failure) {  // an include that cannot be held in memory, for one
     schema.problems.push_back(path + ":1: the parser failed: " + failure.what());

@@ -121,17 +121,17 @@ std::string PrintClient(const Service& service, const std::string& type) {
 }
 
 // One message for a method that is missing or has another signature, and nothing that fails after
-// it.
+// it: a plain constant, since compilers explain a concept at length.
 constexpr std::string_view kAddMethod = R"text(
-    static_assert(
-        ::farcall::ImplementsMethod<$Descriptor$, Impl>,
+    constexpr bool k$Descriptor$Matches = ::farcall::ImplementsMethod<$DescriptorType$, Impl>;
+    static_assert(k$Descriptor$Matches,
         "service $Service$ needs a public method '$Name$' of the class that is bound to it, as one of: "
         "(1) absl::Status $Name$(farcall::Context&, const $Request$&, farcall::Reply<$Response$>&); "
         "(2) asio::awaitable<absl::Status> $Name$(farcall::Context&, farcall::Msg<$Request$>, "
         "farcall::Reply<$Response$>&); "
         "(3) absl::Status $Name$(farcall::Context&, const $RequestT$&, $ResponseT$&)");
-    if constexpr (::farcall::ImplementsMethod<$Descriptor$, Impl>) {
-      service.Add<$Descriptor$>(impl);
+    if constexpr (k$Descriptor$Matches) {
+      service.Add<$DescriptorType$>(impl);
     }
 )text";
 
@@ -147,7 +147,8 @@ std::string PrintBind(const Service& service, const std::string& type) {
     if (method.streaming != Streaming::kNone) {
       continue;
     }
-    printed += Fill(kAddMethod, {{"Descriptor", type + "::" + method.descriptor},
+    printed += Fill(kAddMethod, {{"Descriptor", method.descriptor},
+                                 {"DescriptorType", type + "::" + method.descriptor},
                                  {"Service", service.full_name},
                                  {"Name", method.name},
                                  {"Request", Unrooted(method.request.view)},

@@ -49,7 +49,6 @@ struct Schema {
   std::string binary;                 // the schema and its includes, by reflection.fbs
   std::vector<std::string> files;     // the file itself, then all it includes, sorted
   std::vector<std::string> problems;  // "file:line: reason", why nothing may be generated from it
-  std::vector<std::string> warnings;  // "file:line: warning: …"
 };
 
 // The file name without folder and ".fbs".
