@@ -12,8 +12,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 say() { echo "build: $*" >&2; }
 fail() { say "$*"; exit 1; }
 
-# One compiler a core, but at most one for each 1.5 GB of available memory: an Asio translation unit under a
-# sanitizer takes about 1 GB, and a machine that swaps builds slower than one that waits.
+# One compiler a core, but at most one for each 1.5 GB of available memory: an Asio translation unit
+# under a sanitizer takes about 1 GB, and a machine that swaps builds slower than one that waits.
 jobs() {
   cores=$(nproc)
   fits=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)

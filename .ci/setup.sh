@@ -3,8 +3,8 @@
 #
 #   sh .ci/setup.sh
 #
-# Needs Debian 12 and root or sudo; well under a second when nothing is missing. Runs before anything
-# is installed, so it is plain POSIX sh and uses only what a minimal Debian has (dpkg, apt, sed).
+# Needs Debian 12 and root or sudo; well under a second when nothing is missing. Runs before
+# anything is installed: plain POSIX sh, with what a minimal Debian has (dpkg, apt, sed).
 # FARCALL_SKIP_SETUP=1 skips it, for machines where the same things come from elsewhere.
 
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The latency demo: a server process, a client process, a table of what a call costs, each row beside
-# the floor of this machine.
+# The latency demo: a server process, a client process, a table of what a call costs, each row
+# beside the floor of this machine.
 #
 #   sh bench/demo.sh [--quick] [--json FILE]
 #

@@ -32,9 +32,11 @@ esac
 
 sh "$root/.ci/build.sh" "$preset"
 
-# g++ 12's ThreadSanitizer cannot map its shadow when the kernel randomises more than 28 bits of addresses.
+# g++ 12's ThreadSanitizer cannot map its shadow when the kernel randomises more than 28 bits of
+# an address: switch that off for the tests.
 launcher=""
-if [ "$preset" = tsan ] && [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ]; then
+random_bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)
+if [ "$preset" = tsan ] && [ "$random_bits" -gt 28 ]; then
   launcher="setarch -R"
 fi
 cd "$root"
