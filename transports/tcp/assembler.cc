@@ -252,10 +252,9 @@ absl::Status Assembler::BeginChunk() {
   }
   Incoming& incoming = found->second;
   if (prefix_.offset != incoming.received) {
-    return absl::InvalidArgumentError(absl::StrCat("chunks come in order: offset ",
-                                                   incoming.received, " of transfer ",
-                                                   prefix_.transfer, " is next, not ",
-                                                   prefix_.offset));
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunks come in order: offset ", incoming.received, " of transfer ",
+                     prefix_.transfer, " is next, not ", prefix_.offset));
   }
   if (prefix_.length > incoming.total - incoming.received) {
     return absl::InvalidArgumentError(
@@ -315,10 +314,10 @@ absl::Status Assembler::OnAbort() {
   if (incoming.dropped) {
     events_.DropAbandon(prefix_.transfer);
   } else {
-    events_.OnAbandoned(incoming.ticket, absl::CancelledError(absl::StrCat(
-                                             "the sender gave the message up after ",
-                                             incoming.received, " of ", incoming.total,
-                                             " payload bytes")));
+    events_.OnAbandoned(incoming.ticket,
+                        absl::CancelledError(absl::StrCat("the sender gave the message up after ",
+                                                          incoming.received, " of ", incoming.total,
+                                                          " payload bytes")));
   }
   return absl::OkStatus();
 }
@@ -356,7 +355,8 @@ std::string Assembler::Position() const {
   std::string where;
   switch (state_) {
     case State::kPreamble:
-      where = absl::StrCat("before its preamble was whole (", left, " of ", kPreambleBytes, " bytes)");
+      where =
+          absl::StrCat("before its preamble was whole (", left, " of ", kPreambleBytes, " bytes)");
       break;
     case State::kPrefix:
       if (left > 0) {
@@ -367,7 +367,8 @@ std::string Assembler::Position() const {
       where = absl::StrCat("inside a message's head (", left, " of ", prefix_.head, " bytes)");
       break;
     case State::kPayload:
-      where = absl::StrCat("inside a message's payload (", current_left_, " bytes of the record missing)");
+      where = absl::StrCat("inside a message's payload (", current_left_,
+                           " bytes of the record missing)");
       break;
   }
   if (!transfers_.empty()) {

@@ -86,7 +86,9 @@ class Assembler {
   bool greeted() const { return state_ != State::kPreamble; }
 
   uint64_t messages_received() const { return messages_received_; }
-  uint64_t bytes_received() const { return bytes_received_; }  // heads and payload, delivered or not
+  uint64_t bytes_received() const {
+    return bytes_received_;
+  }  // heads and payload, delivered or not
   uint64_t payload_bytes_copied() const { return payload_bytes_copied_; }
 
  private:
@@ -132,10 +134,10 @@ class Assembler {
 
   State state_ = State::kPreamble;
   bool stopped_ = false;
-  Prefix prefix_;                   // kHead, kPayload
-  Incoming* current_ = nullptr;     // kPayload: whose bytes come next
-  uint64_t current_left_ = 0;       // kPayload: bytes of this record
-  Incoming inlined_;                // the payload of a MESSAGE
+  Prefix prefix_;                // kHead, kPayload
+  Incoming* current_ = nullptr;  // kPayload: whose bytes come next
+  uint64_t current_left_ = 0;    // kPayload: bytes of this record
+  Incoming inlined_;             // the payload of a MESSAGE
   std::unordered_map<uint32_t, Incoming> transfers_;
   uint32_t last_transfer_ = 0;
   Ticket last_ticket_ = 0;
@@ -144,7 +146,7 @@ class Assembler {
   std::span<std::byte> buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;
-  std::vector<std::byte> parked_;  // the same between turns
+  std::vector<std::byte> parked_;              // the same between turns
   std::array<std::span<std::byte>, 2> holes_;  // what Want gave besides the read buffer
 
   bool bulk_ = false;           // the last message had a payload above kCopyBytes

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
 
 namespace farcall::tcp {
 namespace {
@@ -39,12 +40,12 @@ std::string_view Meaning(int error) {
 std::string ErrorText(int error) {
   const std::string cause = std::generic_category().message(error);
   const std::string_view meaning = Meaning(error);
-  return meaning.empty() ? cause : absl::StrCat(cause, " (", View(meaning), ")");
+  return meaning.empty() ? cause : absl::StrCat(cause, " (", Absl(meaning), ")");
 }
 
 absl::Status SystemError(std::string_view address, std::string_view operation, int error) {
   return absl::UnavailableError(
-      absl::StrCat(View(address), ": ", View(operation), ": ", ErrorText(error)));
+      absl::StrCat(Absl(address), ": ", Absl(operation), ": ", ErrorText(error)));
 }
 
 }  // namespace farcall::tcp

@@ -7,12 +7,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 
 namespace farcall::tcp {
-
-// Debian's absl::string_view is a type of its own.
-inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 // "connection refused" for an errno, with what it means here where that is not plain.
 std::string ErrorText(int error);

@@ -105,6 +105,8 @@ class OwnedTask final : public LoopTask {
     (owner_.*method_)();
   }
 
+  void Drop() override { keep_.reset(); }
+
   Owner& owner_;
   const Method method_;
   std::shared_ptr<Owner> keep_;

@@ -4,12 +4,11 @@
 #include <limits>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
 #include "farcall/rpc/message.h"
-#include "farcall/transports/tcp/errors.h"
 
 namespace farcall::tcp {
 namespace {
@@ -28,26 +27,8 @@ constexpr size_t kFirstAt = 8;    // body or offset
 constexpr size_t kSecondAt = 16;  // attachment or length
 static_assert(kSecondAt + sizeof(uint64_t) == kPrefixBytes);
 
-// Written byte by byte for any host; compilers make one move of it on a little-endian one.
-template <typename T>
-void Store(std::span<std::byte> out, size_t at, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    out[at + i] = static_cast<std::byte>(static_cast<uint8_t>(value >> (8 * i)));
-  }
-}
-
-template <typename T>
-T Load(std::span<const std::byte> in, size_t at) {
-  T value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    value = static_cast<T>(value | static_cast<T>(T{static_cast<uint8_t>(in[at + i])} << (8 * i)));
-  }
-  return value;
-}
-
 absl::Status Broken(std::string_view rule, uint64_t number) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(View(rule), ", not ", number));
+  return absl::InvalidArgumentError(absl::StrCat(Absl(rule), ", not ", number));
 }
 
 absl::Status CheckMessage(const Prefix& prefix) {
@@ -66,7 +47,8 @@ absl::Status CheckMessage(const Prefix& prefix) {
     return Broken(absl::StrCat("the payload of a BEGIN is more than ", kMaxInlinePayload, " bytes"),
                   prefix.payload());
   }
-  if (inlined && prefix.transfer != 0) return Broken("the transfer of a MESSAGE is 0", prefix.transfer);
+  if (inlined && prefix.transfer != 0)
+    return Broken("the transfer of a MESSAGE is 0", prefix.transfer);
   return absl::OkStatus();
 }
 
@@ -94,29 +76,29 @@ std::string_view WhoSpeaks(std::string_view bytes) {
 
 void EncodePrefix(const Prefix& prefix, std::span<std::byte, kPrefixBytes> out) {
   const bool chunk = prefix.kind == RecordKind::kChunk;
-  Store(out, kKindAt, static_cast<uint8_t>(prefix.kind));
-  Store(out, kFlagsAt, uint8_t{0});
-  Store(out, kHeadAt, prefix.head);
-  Store(out, kTransferAt, prefix.transfer);
-  Store(out, kFirstAt, chunk ? prefix.offset : prefix.body);
-  Store(out, kSecondAt, chunk ? prefix.length : prefix.attachment);
+  StoreLittle(out.data() + kKindAt, static_cast<uint8_t>(prefix.kind));
+  StoreLittle(out.data() + kFlagsAt, uint8_t{0});
+  StoreLittle(out.data() + kHeadAt, prefix.head);
+  StoreLittle(out.data() + kTransferAt, prefix.transfer);
+  StoreLittle(out.data() + kFirstAt, chunk ? prefix.offset : prefix.body);
+  StoreLittle(out.data() + kSecondAt, chunk ? prefix.length : prefix.attachment);
 }
 
 absl::Status DecodePrefix(std::span<const std::byte, kPrefixBytes> bytes, Prefix& prefix) {
-  const auto kind = Load<uint8_t>(bytes, kKindAt);
+  const auto kind = LoadLittle<uint8_t>(bytes.data() + kKindAt);
   if (kind < static_cast<uint8_t>(RecordKind::kMessage) ||
       kind > static_cast<uint8_t>(RecordKind::kAbandon)) {
     return Broken("the kind of a record is 1 to 5", kind);
   }
-  if (const auto flags = Load<uint8_t>(bytes, kFlagsAt); flags != 0) {
+  if (const auto flags = LoadLittle<uint8_t>(bytes.data() + kFlagsAt); flags != 0) {
     return Broken("the flags of a record are 0", flags);
   }
   prefix = Prefix{};
   prefix.kind = static_cast<RecordKind>(kind);
-  prefix.head = Load<uint16_t>(bytes, kHeadAt);
-  prefix.transfer = Load<uint32_t>(bytes, kTransferAt);
-  const auto first = Load<uint64_t>(bytes, kFirstAt);
-  const auto second = Load<uint64_t>(bytes, kSecondAt);
+  prefix.head = LoadLittle<uint16_t>(bytes.data() + kHeadAt);
+  prefix.transfer = LoadLittle<uint32_t>(bytes.data() + kTransferAt);
+  const auto first = LoadLittle<uint64_t>(bytes.data() + kFirstAt);
+  const auto second = LoadLittle<uint64_t>(bytes.data() + kSecondAt);
   if (prefix.kind != RecordKind::kMessage && prefix.transfer == 0) {
     return Broken("the transfer of a record other than MESSAGE is at least 1", 0);
   }
@@ -150,12 +132,10 @@ absl::Status CheckPreamble(std::span<const std::byte> bytes) {
   if (seen.substr(0, kMagic.size()) != kMagic.substr(0, seen.size())) {
     const std::string_view name = WhoSpeaks(seen);
     if (!name.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "it speaks ", View(name), ", not Farcall"));
+      return absl::InvalidArgumentError(absl::StrCat("it speaks ", Absl(name), ", not Farcall"));
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("it does not speak Farcall: its first bytes are \"",
-                     absl::CHexEscape(View(seen)), "\""));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it does not speak Farcall: its first bytes are \"", absl::CHexEscape(Absl(seen)), "\""));
   }
   if (seen.size() == kPreambleBytes) {
     const auto version = static_cast<uint8_t>(seen[kMagic.size()]);

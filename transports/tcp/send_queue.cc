@@ -15,9 +15,7 @@ constexpr size_t kRegionsPerRecord = 4;
 // Beyond this a ring that ran empty gives its memory back.
 constexpr size_t kMaxIdleRing = 512;
 
-size_t QueuedBytes(const Message& message) {
-  return message.head.size() + message.payload_bytes();
-}
+size_t QueuedBytes(const Message& message) { return message.head.size() + message.payload_bytes(); }
 
 // The number of the transfer that begins after `begun` others: 1 to 2^32-1, then 1 again.
 uint32_t TransferAfter(uint64_t begun) {
@@ -120,29 +118,30 @@ SendQueue::SendQueue(OutgoingStore& store, const TransportLimits& limits)
 
 SendQueue::~SendQueue() {
   FailAll(absl::OkStatus());
-  while (Outgoing* outgoing = PopFinished()) store_.Return(outgoing);
+  while (Outgoing* outgoing = finished_.PopFront()) store_.Return(outgoing);
 }
 
 absl::Status SendQueue::CheckRoom(const Message& message) const {
   if (message.head.size() > kMaxHeadBytes) {
     return absl::InvalidArgumentError(absl::StrCat("message head of ", message.head.size(),
-                                                   " bytes: at most ", kMaxHeadBytes, " can be sent"));
+                                                   " bytes: at most ", kMaxHeadBytes,
+                                                   " can be sent"));
   }
   if (queued_messages_ == 0) return absl::OkStatus();
   if (queued_messages_ >= limits_.max_queued_messages) {
-    return absl::ResourceExhaustedError(absl::StrCat("send queue: ", queued_messages_,
-                                                     " messages wait already (max_queued_messages)"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "send queue: ", queued_messages_, " messages wait already (max_queued_messages)"));
   }
-  if (const size_t bytes = QueuedBytes(message);
-      queued_bytes_ > limits_.max_queued_bytes || bytes > limits_.max_queued_bytes - queued_bytes_) {
+  if (const size_t bytes = QueuedBytes(message); queued_bytes_ > limits_.max_queued_bytes ||
+                                                 bytes > limits_.max_queued_bytes - queued_bytes_) {
     return absl::ResourceExhaustedError(
         absl::StrCat("send queue: ", bytes, " bytes do not fit beside the ", queued_bytes_,
                      " that wait already (max_queued_bytes ", limits_.max_queued_bytes, ")"));
   }
   const size_t transfers = std::min(limits_.max_transfers, kMaxTransfers);
   if (message.payload_bytes() > kMaxInlinePayload && large_messages_ >= transfers) {
-    return absl::ResourceExhaustedError(absl::StrCat("send queue: ", large_messages_,
-                                                     " large payloads wait already (max_transfers)"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "send queue: ", large_messages_, " large payloads wait already (max_transfers)"));
   }
   return absl::OkStatus();
 }

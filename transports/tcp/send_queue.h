@@ -3,7 +3,8 @@
 //
 // Order: the record that was cut by a full socket; control records; messages in the order of Push
 // (a large one is a BEGIN here); then chunks, the transfers taking turns. Since new messages are
-// looked at before every chunk, a small one waits for at most the chunks that were gathered with it.
+// looked at before every chunk, a small one waits for at most the chunks that were gathered with
+// it.
 //
 // Not thread-safe: it belongs to the connection's driver.
 
@@ -15,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -75,9 +77,9 @@ class SendQueue {
 
   // Finishes everything with `status`, unsent where no byte of it left; drops the rest.
   void FailAll(const absl::Status& status);
-  // The next finished message, in the order in which they finished; nullptr if there is none. The
-  // caller runs its done and gives it back to the store.
-  Outgoing* PopFinished() { return finished_.PopFront(); }
+  // What finished since the last call, in that order. The caller runs each done and gives the
+  // record back to the store.
+  OutgoingList TakeFinished() { return std::exchange(finished_, {}); }
   bool has_finished() const { return !finished_.empty(); }
 
   // Nothing waits for the wire.
@@ -134,7 +136,7 @@ class SendQueue {
   Record cut_;              // the record that the kernel took only a part of
   size_t cut_written_ = 0;  // bytes of it that left
 
-  uint64_t begun_ = 0;       // transfers whose BEGIN left whole
+  uint64_t begun_ = 0;         // transfers whose BEGIN left whole
   size_t large_messages_ = 0;  // queued or under way
   size_t queued_messages_ = 0;
   size_t queued_bytes_ = 0;

@@ -73,7 +73,8 @@ void Stream::Close(absl::Status status) {
 void Stream::Detach() {
   receiver_ = nullptr;
   Shut(absl::CancelledError("the connection was destroyed"));
-  while (Outgoing* outgoing = queue_.PopFinished()) share_.store().Return(outgoing);
+  OutgoingList finished = queue_.TakeFinished();
+  while (Outgoing* outgoing = finished.PopFront()) share_.store().Return(outgoing);
 }
 
 ConnectionInfo Stream::info() const {
@@ -101,16 +102,12 @@ void Stream::OnEndOfTurn() {
 
 // What must not happen inside of the call or callback that asked for it.
 void Stream::OnResume() {
+  const bool was_shut = shut_;
   RunDones();
-  if (shut_) {
-    // Close may have been called by a done just now: the rest follows in the next turn.
-    if (queue_.has_finished()) {
-      resume_.SubmitTo(loop_);
-    } else if (receiver_ != nullptr) {
-      std::exchange(receiver_, nullptr)->OnClosed(close_status_);
-    }
-    return;
+  if (was_shut && receiver_ != nullptr) {
+    std::exchange(receiver_, nullptr)->OnClosed(close_status_);
   }
+  if (shut_) return;  // if only just now, by a done: what that ends follows in the next turn
   TellAbandoned();
   if (std::exchange(write_more_, false)) end_of_turn_.RunAtEndOfTurnOf(loop_);
   if (!std::exchange(read_more_, false) || shut_) return;
@@ -123,12 +120,10 @@ void Stream::OnResume() {
   }
 }
 
-// Stops when a done closes the connection: the dones that this ends come in a later turn.
+// Not those that finish because of what a done does: they come in a later turn.
 void Stream::RunDones() {
-  const bool was_shut = shut_;
-  while (shut_ == was_shut) {
-    Outgoing* outgoing = queue_.PopFinished();
-    if (outgoing == nullptr) return;
+  OutgoingList finished = queue_.TakeFinished();
+  while (Outgoing* outgoing = finished.PopFront()) {
     SendDone done = std::move(outgoing->done);
     SendResult result{std::move(outgoing->status), outgoing->sent, {}};
     if (!result.sent) result.message = std::move(outgoing->message);
@@ -171,11 +166,10 @@ void Stream::OnPeerGone(absl::Status status) {
 }
 
 void Stream::OnHandshakeTimeout() {
-  Shut(Named(absl::UnavailableError(
-      absl::StrCat("the peer did not begin to speak Farcall within ",
-                   std::chrono::duration_cast<std::chrono::milliseconds>(options_.handshake_timeout)
-                       .count(),
-                   " ms: is it a Farcall server?"))));
+  Shut(Named(absl::UnavailableError(absl::StrCat(
+      "the peer did not begin to speak Farcall within ",
+      std::chrono::duration_cast<std::chrono::milliseconds>(options_.handshake_timeout).count(),
+      " ms: is it a Farcall server?"))));
 }
 
 // Says goodbye and throws away what still comes, so that the kernel delivers what was sent.

@@ -1,8 +1,9 @@
 // Stream: one connected socket that moves messages; what stands behind a TcpConnection. It is
 // shared with the handlers that wait for the socket, and so outlives the connection until they ran.
 //
-// stream.cc: life, from the first byte to the last; stream_read.cc, stream_write.cc: the socket's two
-// directions. What goes to the wire is decided by SendQueue, what came is put together by Assembler.
+// stream.cc: life, from the first byte to the last; stream_read.cc, stream_write.cc: the socket's
+// two directions. What goes to the wire is decided by SendQueue, what came is put together by
+// Assembler.
 //
 // Everything runs on the driver of the loop.
 
@@ -30,8 +31,8 @@
 namespace farcall::tcp {
 
 // The executor is io_context's own: a type-erased one costs an allocation for each wait.
-using Socket = asio::basic_stream_socket<asio::generic::stream_protocol,
-                                         asio::io_context::executor_type>;
+using Socket =
+    asio::basic_stream_socket<asio::generic::stream_protocol, asio::io_context::executor_type>;
 
 // The memory of a transport, shared by all its connections.
 struct Pools {
@@ -140,8 +141,8 @@ class Stream final : public std::enable_shared_from_this<Stream>,
 
   bool shut_ = false;  // no message moves any more; close_status_ says why
   absl::Status close_status_;
-  bool peer_gone_ = false;     // end of stream or an error was seen: no use to linger
-  absl::Status send_error_;    // the kernel takes nothing more; what came before is still read
+  bool peer_gone_ = false;   // end of stream or an error was seen: no use to linger
+  absl::Status send_error_;  // the kernel takes nothing more; what came before is still read
   std::vector<Abandoned> abandoned_;  // OnAbandoned follows
 
   bool read_waits_ = false;   // a wait for readability is out

@@ -17,9 +17,8 @@ namespace farcall::tcp {
 void Stream::WaitReadable() {
   if (read_waits_) return;
   read_waits_ = true;
-  socket_.async_wait(
-      Socket::wait_read,
-      WaitHandler<Stream>(shared_from_this(), &Stream::OnReadable, read_memory_));
+  socket_.async_wait(Socket::wait_read,
+                     WaitHandler<Stream>(shared_from_this(), &Stream::OnReadable, read_memory_));
 }
 
 void Stream::OnReadable(const boost::system::error_code& error) {
@@ -74,9 +73,8 @@ ssize_t Stream::ReceiveOnce(Assembler::Regions& regions) {
   const int fd = socket_.native_handle();
   ssize_t got = 0;
   do {
-    got = regions.count == 1
-              ? ::recv(fd, regions.region[0].iov_base, regions.region[0].iov_len, 0)
-              : ::readv(fd, regions.region.data(), static_cast<int>(regions.count));
+    got = regions.count == 1 ? ::recv(fd, regions.region[0].iov_base, regions.region[0].iov_len, 0)
+                             : ::readv(fd, regions.region.data(), static_cast<int>(regions.count));
   } while (got < 0 && errno == EINTR);
   return got;
 }
@@ -95,10 +93,9 @@ void Stream::AfterRead(ReadEnd end) {
 void Stream::OnReadFailed(ssize_t result, int error) {
   const std::string position = assembler_.Position();
   const std::string where = position.empty() ? "" : absl::StrCat(" ", position);
-  OnPeerGone(result == 0
-                 ? Named(absl::UnavailableError(
-                       absl::StrCat("the peer closed the connection", where)))
-                 : SystemError(options_.peer, absl::StrCat("receiving", where), error));
+  OnPeerGone(result == 0 ? Named(absl::UnavailableError(
+                               absl::StrCat("the peer closed the connection", where)))
+                         : SystemError(options_.peer, absl::StrCat("receiving", where), error));
 }
 
 void Stream::OnViolation(const absl::Status& rule) {

@@ -49,9 +49,8 @@ void Stream::Flush() {
 
 void Stream::WaitWritable() {
   if (std::exchange(write_waits_, true)) return;
-  socket_.async_wait(
-      Socket::wait_write,
-      WaitHandler<Stream>(shared_from_this(), &Stream::OnWritable, write_memory_));
+  socket_.async_wait(Socket::wait_write,
+                     WaitHandler<Stream>(shared_from_this(), &Stream::OnWritable, write_memory_));
 }
 
 void Stream::OnWritable(const boost::system::error_code&) {
