@@ -41,7 +41,8 @@ endfunction()
 
 # farcall_program(<name> SOURCES file... [DEPS target...] [INSTALL])
 #
-# A program, at <build>/bin/<name>, with our warnings.
+# A program, at <build>/bin/<name>, with our warnings. INSTALL also names it farcall::<name>, in the
+# tree as after find_package(farcall).
 function(farcall_program name)
   cmake_parse_arguments(PARSE_ARGV 1 program "INSTALL" "" "SOURCES;DEPS")
   if(program_UNPARSED_ARGUMENTS)
@@ -53,6 +54,7 @@ function(farcall_program name)
   target_link_libraries(${name} PRIVATE ${program_DEPS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   if(program_INSTALL)
+    add_executable(farcall::${name} ALIAS ${name})
     install(TARGETS ${name} EXPORT farcall RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endfunction()

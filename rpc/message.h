@@ -49,6 +49,12 @@ class Head {
     return {data(), size};
   }
 
+  // Lengthens the head within the memory it has, keeping its bytes.
+  void Grow(size_t size) {
+    size_ = static_cast<uint32_t>(size);
+    if (spill_) spill_.SetView(0, size);
+  }
+
   std::byte* data() { return spill_ ? spill_.data() : inline_.data(); }
   const std::byte* data() const { return spill_ ? spill_.data() : inline_.data(); }
   size_t size() const { return size_; }

@@ -1,0 +1,244 @@
+#include "farcall/rpc/frame.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
+
+namespace farcall {
+namespace {
+
+constexpr size_t kTypeAt = 0, kFlagsAt = 1, kStatusAt = 2, kSequenceAt = 4, kCallAt = 8,
+                 kMethodAt = 16, kTimeoutAt = 24;
+static_assert(kTimeoutAt + sizeof(uint64_t) == kFrameHeaderBytes);
+
+constexpr uint16_t kLastStatusCode = static_cast<uint16_t>(absl::StatusCode::kUnauthenticated);
+
+absl::Status Broken(absl::string_view rule) {
+  return absl::InvalidArgumentError(absl::StrCat("frame: ", rule));
+}
+
+// Which fields of the header a type uses; all others must be 0.
+struct HeaderUse {
+  bool known = false, status = false, sequence = false, call = false, method = false,
+       timeout = false;
+  uint8_t flags = 0;
+};
+
+HeaderUse UseOf(FrameType type) {
+  switch (type) {
+    case FrameType::kHello:
+      return {.known = true, .sequence = true, .method = true};
+    case FrameType::kRequest:
+      return {.known = true, .call = true, .method = true, .timeout = true};
+    case FrameType::kReply:
+      return {.known = true, .status = true, .call = true, .flags = kFlagNotRun};
+    case FrameType::kCancel:
+    case FrameType::kPing:
+    case FrameType::kPong:
+      return {.known = true, .call = true};
+    case FrameType::kGoAway:
+      return {.known = true, .status = true};
+  }
+  return {};
+}
+
+// How often a kind of field may come in a frame of a type: 0, once, or any number of times.
+enum class Allowed { kNever, kOnce, kAny };
+
+Allowed AllowedIn(FrameType type, FieldKind kind) {
+  switch (kind) {
+    case FieldKind::kMetadata:
+      return type == FrameType::kRequest || type == FrameType::kReply ? Allowed::kAny
+                                                                      : Allowed::kNever;
+    case FieldKind::kStatusMessage:
+      return type == FrameType::kReply || type == FrameType::kGoAway ? Allowed::kOnce
+                                                                     : Allowed::kNever;
+    case FieldKind::kStatusPayload:
+      return type == FrameType::kReply ? Allowed::kAny : Allowed::kNever;
+    case FieldKind::kLimits:
+    case FieldKind::kAuthentication:
+      return type == FrameType::kHello ? Allowed::kOnce : Allowed::kNever;
+    case FieldKind::kOffer:
+      return type == FrameType::kHello ? Allowed::kAny : Allowed::kNever;
+  }
+  return Allowed::kNever;
+}
+
+absl::Status CheckKey(FieldKind kind, size_t key_bytes) {
+  switch (kind) {
+    case FieldKind::kMetadata:
+      if (key_bytes == 0) return Broken("a metadata key is empty");
+      if (key_bytes > kMaxMetadataKeyBytes) {
+        return Broken(absl::StrCat("a metadata key has ", key_bytes, " bytes; the limit is ",
+                                   kMaxMetadataKeyBytes));
+      }
+      break;
+    case FieldKind::kStatusPayload:
+    case FieldKind::kOffer:
+      if (key_bytes == 0) return Broken("a status payload or an offer has an empty key");
+      if (key_bytes > UINT16_MAX) return Broken("a key has more than 65535 bytes");
+      break;
+    case FieldKind::kStatusMessage:
+    case FieldKind::kLimits:
+    case FieldKind::kAuthentication:
+      if (key_bytes != 0) return Broken("a field of a kind without a key has one");
+      break;
+  }
+  return absl::OkStatus();
+}
+
+struct FieldPrefix {
+  uint8_t kind = 0, reserved = 0;
+  uint16_t key_bytes = 0;
+  uint32_t value_bytes = 0;
+};
+
+FieldPrefix ReadPrefix(const char* from) {
+  const auto* at = reinterpret_cast<const std::byte*>(from);
+  return {LoadLittle<uint8_t>(at), LoadLittle<uint8_t>(at + 1), LoadLittle<uint16_t>(at + 2),
+          LoadLittle<uint32_t>(at + 4)};
+}
+
+}  // namespace
+
+void EncodeHeader(const FrameHeader& header, std::byte* to) {
+  StoreLittle(to + kTypeAt, static_cast<uint8_t>(header.type));
+  StoreLittle(to + kFlagsAt, header.flags);
+  StoreLittle(to + kStatusAt, header.status);
+  StoreLittle(to + kSequenceAt, header.sequence);
+  StoreLittle(to + kCallAt, header.call);
+  StoreLittle(to + kMethodAt, header.method);
+  StoreLittle(to + kTimeoutAt, header.timeout_ns);
+}
+
+absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> head) {
+  if (head.size() < kFrameHeaderBytes) {
+    return Broken(absl::StrCat("a head of ", head.size(), " bytes is shorter than its header of ",
+                               kFrameHeaderBytes));
+  }
+  if (head.size() > kMaxHeadBytes) {
+    return Broken(absl::StrCat("a head of ", head.size(), " bytes; the limit is ", kMaxHeadBytes));
+  }
+  const std::byte* at = head.data();
+  FrameHeader header;
+  header.type = static_cast<FrameType>(LoadLittle<uint8_t>(at + kTypeAt));
+  header.flags = LoadLittle<uint8_t>(at + kFlagsAt);
+  header.status = LoadLittle<uint16_t>(at + kStatusAt);
+  header.sequence = LoadLittle<uint32_t>(at + kSequenceAt);
+  header.call = LoadLittle<uint64_t>(at + kCallAt);
+  header.method = LoadLittle<uint64_t>(at + kMethodAt);
+  header.timeout_ns = LoadLittle<uint64_t>(at + kTimeoutAt);
+
+  const HeaderUse use = UseOf(header.type);
+  if (!use.known) {
+    return Broken(absl::StrCat("unknown frame type ", static_cast<int>(header.type)));
+  }
+  if ((header.flags & ~use.flags) != 0) {
+    return Broken(absl::StrCat("unknown flags ", absl::Hex(header.flags), " in a frame of type ",
+                               static_cast<int>(header.type)));
+  }
+  if (header.status > kLastStatusCode) {
+    return Broken(absl::StrCat("status code ", header.status, " is not one of 0 to 16"));
+  }
+  const bool stray = (!use.status && header.status != 0) ||
+                     (!use.sequence && header.sequence != 0) || (!use.call && header.call != 0) ||
+                     (!use.method && header.method != 0) ||
+                     (!use.timeout && header.timeout_ns != 0);
+  if (stray) {
+    return Broken(absl::StrCat("a header field that must be 0 is set in a frame of type ",
+                               static_cast<int>(header.type)));
+  }
+  if (use.timeout && header.timeout_ns == 0) return Broken("a request without a timeout");
+  return header;
+}
+
+FieldReader::FieldReader(std::span<const std::byte> head)
+    : rest_(AsView(head.subspan(kFrameHeaderBytes))) {}
+
+bool FieldReader::Next(Field& field) {
+  if (rest_.size() < kFieldPrefixBytes) return false;
+  const FieldPrefix prefix = ReadPrefix(rest_.data());
+  field.kind = static_cast<FieldKind>(prefix.kind);
+  field.key = rest_.substr(kFieldPrefixBytes, prefix.key_bytes);
+  field.value = rest_.substr(kFieldPrefixBytes + prefix.key_bytes, prefix.value_bytes);
+  rest_.remove_prefix(kFieldPrefixBytes + prefix.key_bytes + prefix.value_bytes);
+  return true;
+}
+
+absl::Status CheckFields(FrameType type, std::span<const std::byte> head) {
+  if (head.size() == kFrameHeaderBytes) return absl::OkStatus();
+  std::string_view rest = AsView(head.subspan(kFrameHeaderBytes));
+  uint32_t seen = 0;
+  for (size_t fields = 0; !rest.empty(); ++fields) {
+    if (fields == kMaxFields) {
+      return Broken(absl::StrCat("more than ", kMaxFields, " fields in a head"));
+    }
+    if (rest.size() < kFieldPrefixBytes) return Broken("a field's prefix is cut short");
+    const FieldPrefix prefix = ReadPrefix(rest.data());
+    const uint64_t need =
+        uint64_t{kFieldPrefixBytes} + prefix.key_bytes + uint64_t{prefix.value_bytes};
+    if (need > rest.size()) {
+      return Broken(absl::StrCat("a field of ", need, " bytes where ", rest.size(), " are left"));
+    }
+    if (prefix.reserved != 0) return Broken("a field's reserved byte is not 0");
+    const auto kind = static_cast<FieldKind>(prefix.kind);
+    const Allowed allowed = AllowedIn(type, kind);
+    if (allowed == Allowed::kNever) {
+      return Broken(absl::StrCat("a field of kind ", prefix.kind, " in a frame of type ",
+                                 static_cast<int>(type)));
+    }
+    const uint32_t bit = 1U << prefix.kind;  // kinds that are allowed anywhere are below 7
+    if (allowed == Allowed::kOnce && (seen & bit) != 0) {
+      return Broken(absl::StrCat("a second field of kind ", prefix.kind));
+    }
+    seen |= bit;
+    if (absl::Status key = CheckKey(kind, prefix.key_bytes); !key.ok()) return key;
+    rest.remove_prefix(static_cast<size_t>(need));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HeadBuilder::Add(const Field& field) {
+  if (absl::Status key = CheckKey(field.kind, field.key.size()); !key.ok()) return key;
+  if (fields_ == kMaxFields) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("more than ", kMaxFields, " metadata and status fields in one message"));
+  }
+  const size_t old_size = head_.size();
+  if (field.value.size() > kMaxHeadBytes ||
+      old_size + kFieldPrefixBytes + field.key.size() + field.value.size() > kMaxHeadBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("metadata and status need more than the ", kMaxHeadBytes,
+                     " bytes of a message's head (key of ", field.key.size(), " bytes, value of ",
+                     field.value.size(), ", ", old_size, " used before)"));
+  }
+  const size_t new_size = old_size + kFieldPrefixBytes + field.key.size() + field.value.size();
+  if (new_size > Head::kInlineBytes && old_size <= Head::kInlineBytes) {
+    // One Buffer for the largest head there can be: a head with metadata is rare and short-lived.
+    absl::StatusOr<Buffer> spill = pool_.Allocate(kMaxHeadBytes);
+    if (!spill.ok()) return spill.status();
+    std::memcpy(spill->data(), head_.data(), old_size);
+    head_.Resize(new_size, *std::move(spill));
+  } else {
+    head_.Grow(new_size);
+  }
+  std::byte* at = head_.data() + old_size;
+  StoreLittle(at, static_cast<uint8_t>(field.kind));
+  StoreLittle(at + 1, uint8_t{0});
+  StoreLittle(at + 2, static_cast<uint16_t>(field.key.size()));
+  StoreLittle(at + 4, static_cast<uint32_t>(field.value.size()));
+  char* text = reinterpret_cast<char*>(at + kFieldPrefixBytes);
+  text += field.key.copy(text, field.key.size());
+  field.value.copy(text, field.value.size());
+  ++fields_;
+  return absl::OkStatus();
+}
+
+Head HeadBuilder::Finish(const FrameHeader& header) {
+  EncodeHeader(header, head_.data());
+  return std::move(head_);
+}
+
+}  // namespace farcall
