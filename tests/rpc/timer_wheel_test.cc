@@ -222,7 +222,8 @@ class Model {
     if (Pick(10) == 0) now_ += Pick(100) * 1s;
     ++advances_;
     const size_t before = fired_;
-    CHECK(wheel_.Advance(now_) == fired_ - before);
+    const size_t fired = wheel_.Advance(now_);
+    CHECK(fired == fired_ - before);
     bool overdue = false;
     for (const Entry& entry : entries_) {
       if (!entry.deadline || *entry.deadline > now_) continue;
