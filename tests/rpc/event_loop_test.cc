@@ -297,9 +297,9 @@ TEST_CASE("an end-of-turn task may be cancelled by an owner that goes") {
 }
 
 TEST_CASE("an end-of-turn task that always comes back does not stop the loop") {
-  EventLoop loop(InMode(ProgressMode::kEvent));
   std::optional<FunctionTask> forever;
   std::atomic<bool> stop{false};
+  EventLoop loop(InMode(ProgressMode::kEvent));
   forever.emplace([&] {
     if (!stop) loop.RunAtEndOfTurn(*forever);
   });
@@ -362,7 +362,6 @@ TEST_CASE("pollers are looked at every turn, and may come and go inside Poll") {
 
 TEST_CASE(
     "the loop does not sleep while a poller refuses to be armed, and sockets get their turn") {
-  EventLoop loop(InMode(ProgressMode::kEvent));
   std::atomic<int> polls{0};
   FunctionPoller poller(
       [&] {
@@ -370,6 +369,7 @@ TEST_CASE(
         return 0;
       },
       [&] { return polls >= 100'000; });
+  EventLoop loop(InMode(ProgressMode::kEvent));
   loop.Post([&] { loop.AddPoller(poller); });
   REQUIRE(Eventually([&] { return polls > 0; }));
   asio::steady_timer timer(loop.io(), 0ms);

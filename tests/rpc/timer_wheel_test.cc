@@ -230,7 +230,10 @@ class Model {
       CHECK(entry.armed_in == advances_);  // armed by a callback of this very Advance
       overdue = true;
     }
-    if (!overdue) CHECK(wheel_.NextWake() > now_);  // otherwise a sleeping loop would spin
+    // Otherwise a sleeping loop would spin. A timer that a callback armed for the past and took
+    // back may cost one look.
+    if (!overdue && wheel_.NextWake() <= now_) CHECK(wheel_.Advance(now_) == 0);
+    if (!overdue) CHECK(wheel_.NextWake() > now_);
   }
 
   void OnTimer(size_t index) {
