@@ -288,7 +288,7 @@ size_t EventLoop::RunOnce() {
   size_t work = 0;
   {
     DriverScope scope(*loop);
-    work = loop->Turn(/*check_timers=*/true, kMaxHandlers);
+    work = loop->Turn(LoopState::Timers::kExact, kMaxHandlers);
   }
   loop->Release();
   return work;

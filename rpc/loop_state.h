@@ -82,8 +82,13 @@ struct LoopState {
   void DriveFor(BlockingTask& task, bool start) noexcept;
   // Turns until `task` is finished or, for the helper (nullptr), until it should leave.
   void Drive(const BlockingTask* task) noexcept;
+  enum class Timers {
+    kSkip,
+    kByTick,  // when the wheel asks for it: neighbours fire together, up to a tick late
+    kExact,   // every deadline that has passed: for stepping
+  };
   // Everything but sleeping. Runs at most `asio_limit` handlers of Asio (0: does not look).
-  size_t Turn(bool check_timers, size_t asio_limit);
+  size_t Turn(Timers timers_to_fire, size_t asio_limit);
   size_t RunSubmissions();
   size_t RunEndOfTurn();
   void AddToEndOfTurn(LoopTask& task);
