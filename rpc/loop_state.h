@@ -51,6 +51,15 @@ class TaskMemory {
   std::array<size_t, kSizes.size()> kept_ ABSL_GUARDED_BY(mutex_){};
 };
 
+// An io_context that can be shut down before it is destroyed: see ~LoopState.
+class LoopContext final : public asio::io_context {
+ public:
+  using asio::io_context::io_context;
+  // Destroys all pending handlers; sockets and timers may still be destroyed afterwards. May be
+  // called again, for handlers that came since.
+  void Shutdown() { shutdown(); }
+};
+
 struct LoopState {
   explicit LoopState(EventLoopOptions options);
   ~LoopState();
@@ -147,10 +156,11 @@ struct LoopState {
   TaskMemory task_memory;
 
   // Last, so that handlers that die with it may still touch the rest.
-  std::optional<asio::io_context> io;
+  std::optional<LoopContext> io;
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_guard;
 
  private:
+  size_t DropSubmissions();
   void Push(LoopTask& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void RemoveWaiter(BlockingTask& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
