@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -60,7 +61,7 @@ class LoopContext final : public asio::io_context {
   void Shutdown() { shutdown(); }
 };
 
-struct LoopState {
+struct LoopState : std::enable_shared_from_this<LoopState> {
   explicit LoopState(EventLoopOptions options);
   ~LoopState();
   LoopState(const LoopState&) = delete;
@@ -70,9 +71,10 @@ struct LoopState {
   bool DrivenByThisThread() const;
   void Submit(LoopTask& task);
   void AddAsyncWork();
-  // Makes a sleeping driver look again. No system call, and nothing but two loads, when it is
-  // awake.
-  void WakeDriverIfAsleep();
+  // A sleeping driver that is not this thread: it must be woken to notice what was changed before.
+  bool DriverSleepsElsewhere() const;
+  // Makes a sleeping driver look again; at most one wake-up is on its way at a time.
+  void WakeDriver();
 
   // ---- the token (event_loop.cc) ----
   // True: this thread drives now, for `task` (nullptr: for nobody in particular).

@@ -184,13 +184,15 @@ TEST_CASE("the last owner may go inside any callback on the helper") {
     loop.Post([&] { scene.Destroy(); });
   }
   SECTION("a handler of the executor, with more behind it") {
-    asio::post(loop.executor(), [&] { scene.Destroy(); });
-    asio::post(loop.executor(), [] {});
+    loop.Post([&] {
+      asio::post(scene.loop->executor(), [&] { scene.Destroy(); });
+      asio::post(scene.loop->executor(), [] {});
+    });
   }
   SECTION("a handler of Asio, with more behind it") {
     loop.Post([&] {
-      asio::post(loop.io(), [&] { scene.Destroy(); });
-      asio::post(loop.io(), [] { FAIL("a handler ran in a loop that is gone"); });
+      asio::post(scene.loop->io(), [&] { scene.Destroy(); });
+      asio::post(scene.loop->io(), [] { FAIL("a handler ran in a loop that is gone"); });
     });
   }
   SECTION("a timer") {
