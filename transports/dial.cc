@@ -34,17 +34,17 @@ Endpoint Resolved(Endpoint endpoint) {
   return endpoint;
 }
 
-absl::StatusOr<Channel> DialThrough(absl::StatusOr<std::shared_ptr<Transport>> transport,
-                                    Endpoint endpoint, ChannelOptions options) {
+absl::StatusOr<Channel> DialThrough(const absl::StatusOr<std::shared_ptr<Transport>>& transport,
+                                    const Endpoint& endpoint, ChannelOptions options) {
   if (!transport.ok()) return transport.status();
-  return Channel(*std::move(transport), Resolved(std::move(endpoint)), std::move(options));
+  return Channel(*transport, Resolved(endpoint), std::move(options));
 }
 
 absl::StatusOr<Endpoint> ListenThrough(Server& server,
-                                       absl::StatusOr<std::shared_ptr<Transport>> transport,
-                                       Endpoint endpoint) {
+                                       const absl::StatusOr<std::shared_ptr<Transport>>& transport,
+                                       const Endpoint& endpoint) {
   if (!transport.ok()) return transport.status();
-  return server.Listen(*transport, Resolved(std::move(endpoint)));
+  return server.Listen(*transport, Resolved(endpoint));
 }
 
 }  // namespace
@@ -78,28 +78,27 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
 absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options) {
   absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
   if (!endpoint.ok()) return endpoint.status();
-  return DialThrough(TransportFor(*endpoint), *std::move(endpoint), std::move(options));
+  return DialThrough(TransportFor(*endpoint), *endpoint, std::move(options));
 }
 
 absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options,
                              const TransportOptions& transport_options) {
   absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
   if (!endpoint.ok()) return endpoint.status();
-  return DialThrough(TransportFor(*endpoint, transport_options), *std::move(endpoint),
-                     std::move(options));
+  return DialThrough(TransportFor(*endpoint, transport_options), *endpoint, std::move(options));
 }
 
 absl::StatusOr<Endpoint> Listen(Server& server, std::string_view address) {
   absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
   if (!endpoint.ok()) return endpoint.status();
-  return ListenThrough(server, TransportFor(*endpoint), *std::move(endpoint));
+  return ListenThrough(server, TransportFor(*endpoint), *endpoint);
 }
 
 absl::StatusOr<Endpoint> Listen(Server& server, std::string_view address,
                                 const TransportOptions& transport_options) {
   absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
   if (!endpoint.ok()) return endpoint.status();
-  return ListenThrough(server, TransportFor(*endpoint, transport_options), *std::move(endpoint));
+  return ListenThrough(server, TransportFor(*endpoint, transport_options), *endpoint);
 }
 
 }  // namespace farcall
