@@ -20,14 +20,15 @@
 
 namespace farcall {
 
-// Whether handlers of `executor` may run inline on the driver of `loop`.
+// Whether handlers of `executor` may run inline here: it is that of a loop which this thread
+// drives.
 template <class Executor>
-bool RunsOn(const Executor& executor, const LoopExecutor& loop) {
+bool RunsHere(const Executor& executor) {
   if constexpr (std::is_same_v<Executor, LoopExecutor>) {
-    return executor == loop;
+    return executor.running_in_this_thread();
   } else if constexpr (requires { executor.template target<LoopExecutor>(); }) {
     const LoopExecutor* target = executor.template target<LoopExecutor>();
-    return target != nullptr && *target == loop;
+    return target != nullptr && target->running_in_this_thread();
   } else {
     return false;
   }
@@ -92,7 +93,7 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
     Traits::deallocate(allocator, this, 1);
 
     core->loop().RemoveAsyncWork();
-    if (RunsOn(work.get_executor(), core->loop().executor())) {
+    if (RunsHere(work.get_executor())) {
       std::move(handler)(std::move(result));
       return;
     }

@@ -1,11 +1,11 @@
 // BufferPool: bounded memory in slots of a few sizes, handed out as Buffers.
 //
-// The pool cuts slots of power-of-two sizes (256 B to 16 MiB) out of slabs that a SlabSource
-// provides; a larger request gets a slab of its own, returned at release. Free slots stay in the
-// pool (up to `max_cached_bytes`) so that steady traffic allocates nothing from the system and
-// touches warm pages. Thread-safe; free lists are sharded by thread, and a slot freed by another
-// thread goes home to its shard. The pool's core lives until its last Buffer is gone, even when the
-// BufferPool went earlier.
+// The pool cuts slots of power-of-two sizes (256 B to 32 MiB: a FlatBuffer around 16 MiB still has
+// one) out of slabs that a SlabSource provides; a larger request gets a slab of its own, returned
+// at release. Free slots stay in the pool (up to `max_cached_bytes`) so that steady traffic
+// allocates nothing from the system and touches warm pages. Thread-safe; free lists are sharded by
+// thread, and a slot freed by another thread goes home to its shard. The pool's core lives until
+// its last Buffer is gone, even when the BufferPool went earlier.
 
 #ifndef FARCALL_RPC_BUFFER_POOL_H_
 #define FARCALL_RPC_BUFFER_POOL_H_
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "farcall/rpc/buffer.h"

@@ -38,14 +38,15 @@ PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, Messa
   call.info = options.info;
   call.wait_for_ready = options.wait_for_ready;
   if (call.info != nullptr && call.info->record_stages) {
-    call.info->stages = {.started = Clock::Steady().Now()};
+    call.info->stages = CallStages();
+    call.info->stages.started = Clock::Steady().Now();
   }
   call.status = Fill(call, channel, builder, options);
   if (!call.status.ok()) call.status = WithOutcome(call.status, Outcome::kNotSent);
   return call;
 }
 
-ClientCall::ClientCall(PreparedCall prepared, uint64_t cancel_key)
+ClientCall::ClientCall(PreparedCall&& prepared, uint64_t cancel_key)
     : method_(prepared.method),
       message_(std::move(prepared.message)),
       info_(prepared.info),

@@ -36,10 +36,10 @@ class MessageBuilder;
 // When a call passed its stages, by the machine's steady clock; zero where it did not, or where
 // nobody asked.
 struct CallStages {
-  TimePoint started;   // the caller's method was entered
-  TimePoint handed;    // the message was given to the transport
-  TimePoint left;      // the transport said that it left
-  TimePoint answered;  // the reply was whole
+  TimePoint started{};   // the caller's method was entered
+  TimePoint handed{};    // the message was given to the transport
+  TimePoint left{};      // the transport said that it left
+  TimePoint answered{};  // the reply was whole
 };
 
 // What can be told about a call beside its result. Filled before the call completes.
@@ -80,7 +80,7 @@ PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, Messa
 class ClientCall : private Timer {
  public:
   // `cancel_key` names the call to ChannelCore::RequestCancel; 0: it cannot be cancelled.
-  explicit ClientCall(PreparedCall prepared, uint64_t cancel_key = 0);
+  explicit ClientCall(PreparedCall&& prepared, uint64_t cancel_key = 0);
   ~ClientCall() override = default;
 
  protected:

@@ -68,8 +68,9 @@ void ChannelCore::OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connec
     OnAttemptFailed(connection.status());
     return;
   }
+  ClientSession::Owner& owner = *this;
   session_ =
-      std::make_unique<ClientSession>(*loop_, *std::move(connection), MakeSessionOptions(), *this);
+      std::make_unique<ClientSession>(*loop_, *std::move(connection), MakeSessionOptions(), owner);
   session_->Start();
 }
 

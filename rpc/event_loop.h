@@ -9,12 +9,18 @@
 // drove for kIdleTakeover takes it.
 //
 // Callbacks and inline handlers run on whichever thread drives. So do not hold a lock that a
-// callback takes while making a blocking call, and do not block in a callback.
+// callback takes while making a blocking call, and do not block in a callback. A callback that
+// throws ends the program: there is nobody to catch it.
+//
+// Steady state of a lone blocked caller: two uncontended locks a call, no system call beyond what
+// the pollers and sockets make, no allocation, no other thread (tests/rpc/event_loop_futex_test).
 
 #ifndef FARCALL_RPC_EVENT_LOOP_H_
 #define FARCALL_RPC_EVENT_LOOP_H_
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -27,8 +33,8 @@
 
 namespace farcall {
 
-class EventLoop;
 class LoopExecutor;
+struct LoopState;  // rpc/loop_state.h
 
 enum class ProgressMode {
   kEvent,     // sleeps in the kernel whenever there is nothing to do
@@ -45,18 +51,26 @@ struct EventLoopOptions {
   std::string name = "farcall";  // of the helper thread, as top shows it (15 characters)
   // false: no thread of its own; somebody calls RunOnce (tests, simulations) or blocks.
   bool helper_thread = true;
+  // A server's loop: the helper thread is the driver for good. It obeys `mode` even when nobody
+  // waits (kBusy spins always), and a blocked caller sleeps instead of driving.
+  bool dedicated = false;
 };
 
-// Intrusive unit of work; whoever submits it owns it and keeps it until Run.
+// Intrusive unit of work; whoever submits it owns it and keeps it until Run. Run may destroy it or
+// submit it again.
 class LoopTask {
  public:
   virtual ~LoopTask() = default;
   virtual void Run() = 0;
 
  private:
-  friend class EventLoop;
+  friend struct LoopState;
+  // Instead of Run, when the loop is gone for good: frees a task that owns itself.
+  virtual void Drop() {}
+
   LoopTask* next_ = nullptr;
-  bool queued_ = false;
+  std::atomic<bool> queued_{false};
+  bool ends_turn_ = false;
 };
 
 // Something to be looked at in every turn while the loop spins: a completion queue, a socket that
@@ -64,7 +78,8 @@ class LoopTask {
 class Poller {
  public:
   virtual ~Poller() = default;
-  // Does what is there without blocking; returns how many events it handled.
+  // Does what is there without blocking; returns how many events it handled. It bounds its own
+  // share of a turn: what it leaves is taken in the next.
   virtual size_t Poll() = 0;
   // The loop wants to sleep: make sure that the next event wakes it through io(). False: events are
   // there already.
@@ -75,16 +90,20 @@ class Poller {
 // on the driver.
 class BlockingTask : public LoopTask {
  public:
-  BlockingTask();
-  ~BlockingTask() override;
-  // Driver only, once: lets the blocked thread go. The task must not be touched afterwards.
+  // Driver only, once, also from inside Run: lets the blocked thread go. The task must not be
+  // touched afterwards.
   void Finish();
 
  private:
   friend class EventLoop;
-  struct Wait;
-  std::unique_ptr<Wait> wait_;
-  EventLoop* loop_ = nullptr;
+  friend struct LoopState;
+
+  LoopState* loop_ = nullptr;
+  bool finished_ = false;  // written by the driver; under the loop's lock when others wait for it
+  // Under the loop's lock:
+  bool granted_ = false;  // the token is this task's
+  BlockingTask* next_waiter_ = nullptr;
+  std::condition_variable wake_;
 };
 
 class EventLoop {
@@ -94,9 +113,10 @@ class EventLoop {
   static constexpr Duration kIdleTakeover = std::chrono::milliseconds(5);
 
   explicit EventLoop(EventLoopOptions options = {});
-  // Stops the helper and runs what was submitted before. Nobody may be blocked in it. May run on
-  // the helper itself (from a callback that dropped the last owner): the thread then ends by
-  // itself.
+  // Stops the helper and runs what was submitted before, on this thread. Nobody may be blocked in
+  // it. May run on the helper itself (from a callback that dropped the last owner): the thread then
+  // ends by itself. Timers still armed are disarmed, pollers forgotten, and Asio's pending handlers
+  // destroyed without being run.
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -107,7 +127,8 @@ class EventLoop {
   bool IsDriver() const;
 
   // Runs `task` in a coming turn, in order of submission, never inline; wakes the loop. No
-  // allocation. A task that is queued already stays where it is.
+  // allocation. A task that is queued already stays where it is. In a loop without a helper it
+  // waits until somebody drives.
   void Submit(LoopTask& task);
   // The same for a callable; one allocation.
   void Post(absl::AnyInvocable<void()> work);
@@ -117,8 +138,11 @@ class EventLoop {
   // it, when this thread drives the loop already.
   absl::Status RunBlocking(BlockingTask& task);
 
-  // An executor for coroutines and handlers on this loop; dispatch runs inline on the driver.
+  // An executor for coroutines and handlers on this loop (rpc/loop_executor.h); dispatch runs
+  // inline on the driver. Its copies must not be used after the loop is gone.
   LoopExecutor executor();
+  // For sockets, descriptors and timers of the transports. Post to executor(), not to io(): what is
+  // posted here while the token is free lies until somebody drives.
   asio::io_context& io();
   Clock& clock() const;
   ProgressMode mode() const;
@@ -130,24 +154,25 @@ class EventLoop {
 
   // ---- driver only ----
 
-  // The time at the start of this turn.
+  // The time of this turn: read when first asked for, the same until the turn ends.
   TimePoint now() const;
   TimerWheel& timers();
   // Runs `task` once at the end of this turn, before the loop may sleep: batching writes. Runs
-  // tasks added by tasks too.
+  // tasks added by tasks too. Added again before it ran, it still runs once.
   void RunAtEndOfTurn(LoopTask& task);
+  // Takes it back, for an owner that goes before the turn ends. A no-op when it is not there.
+  void CancelEndOfTurn(LoopTask& task);
   void AddPoller(Poller& poller);
   void RemovePoller(Poller& poller);  // also from inside Poll
 
   // ---- stepping, for loops without a helper ----
 
   // Takes the token, makes one turn without sleeping, releases it. Returns how much work was done,
-  // 0 when idle.
+  // 0 when idle or when somebody else drives.
   size_t RunOnce();
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<LoopState> state_;
 };
 
 }  // namespace farcall

@@ -72,7 +72,7 @@ void Session::SendGoAway(const absl::Status& status) {
   AddStatus(status, head);
   Message message;
   message.head =
-      head.Finish({.type = FrameType::kGoAway, .status = static_cast<uint16_t>(status.raw_code())});
+      head.Finish({.type = FrameType::kGoAway, .status = static_cast<uint16_t>(status.code())});
   connection_->Send(std::move(message), {});
 }
 

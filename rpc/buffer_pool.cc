@@ -1,0 +1,433 @@
+#include "farcall/rpc/buffer_pool.h"
+
+#include <sanitizer/asan_interface.h>  // its macros are empty in other builds
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cassert>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/mutex.h"
+
+namespace farcall {
+namespace {
+
+constexpr size_t kSmallestSlot = 256;
+constexpr size_t kLargestSlot = size_t{32} << 20;
+constexpr size_t kClasses = std::countr_zero(kLargestSlot) - std::countr_zero(kSmallestSlot) + 1;
+constexpr size_t kOwnSlab = kClasses;  // the "class" of requests above kLargestSlot
+// Small slots share a slab, so that a slab costs few calls to the source (a registration each, when
+// the memory is a device's); large ones have one each, so that every one can go back by itself.
+constexpr size_t kSlabBytes = size_t{64} << 10;
+constexpr size_t kSlotsOfMiddleSlab = 4;
+constexpr size_t kLargestShared = size_t{64} << 10;
+constexpr size_t kPage = 4096;
+// Threads are spread over the shards in turn. More shards would leave more slots lying idle.
+constexpr size_t kShards = 8;
+
+size_t SlotBytes(size_t size_class) { return kSmallestSlot << size_class; }
+
+size_t ClassOf(size_t bytes) {
+  if (bytes > kLargestSlot) return kOwnSlab;
+  const size_t rounded = std::bit_ceil(std::max(bytes, kSmallestSlot));
+  return static_cast<size_t>(std::countr_zero(rounded) - std::countr_zero(kSmallestSlot));
+}
+
+size_t SlotsInSlab(size_t size_class) {
+  const size_t bytes = SlotBytes(size_class);
+  if (bytes > kLargestShared) return 1;
+  return std::max(kSlabBytes / bytes, kSlotsOfMiddleSlab);
+}
+
+size_t ShardOfThisThread() {
+  static std::atomic<size_t> next{0};
+  thread_local const size_t shard = next.fetch_add(1, std::memory_order_relaxed) % kShards;
+  return shard;
+}
+
+class PlainSource final : public SlabSource {
+ public:
+  absl::StatusOr<Slab> Map(size_t bytes) override {
+    void* base = nullptr;
+    if (bytes < kMapped) {
+      base = std::aligned_alloc(kBufferAlignment, bytes);
+    } else {
+      base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (base == MAP_FAILED) base = nullptr;
+      // A page fault for 2 MiB instead of 512: large payloads are mostly fresh pages.
+      if (base != nullptr && bytes >= kHuge) ::madvise(base, bytes, MADV_HUGEPAGE);
+    }
+    if (base == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the system has no ", bytes, " bytes of memory left"));
+    }
+    return Slab{static_cast<std::byte*>(base), bytes, nullptr, 0};
+  }
+
+  void Unmap(const Slab& slab) override {
+    if (slab.size < kMapped) {
+      std::free(slab.base);
+    } else {
+      ::munmap(slab.base, slab.size);
+    }
+  }
+
+ private:
+  static constexpr size_t kMapped = size_t{64} << 10;
+  static constexpr size_t kHuge = size_t{4} << 20;
+};
+
+}  // namespace
+
+std::unique_ptr<SlabSource> PlainMemory() { return std::make_unique<PlainSource>(); }
+
+// The pool's memory and books. Lives until the pool and every Buffer are gone.
+//
+// A slab belongs to one shard and one class for life; its slots are leased from and return to it.
+// Each shard has, for each class, a list of the slabs that have a free slot.
+class BufferPool::Core {
+ public:
+  Core(BufferPoolOptions options, std::unique_ptr<SlabSource> source)
+      : options_(options), source_(std::move(source)) {
+    for (Shard& shard : shards_) shard.core = this;
+  }
+
+  absl::StatusOr<Buffer> Allocate(size_t bytes);
+  Stats GetStats() const;
+  void ClosePool();
+
+ private:
+  struct SlabRecord;
+  struct Shard;
+
+  struct Slot : BufferSlot {
+    SlabRecord* slab = nullptr;
+    Slot* next_free = nullptr;
+  };
+
+  // Headers are apart from the data: device memory holds data only.
+  struct SlabRecord {
+    SlabSource::Slab memory;
+    Shard* shard = nullptr;
+    size_t size_class = 0;
+    size_t slot_bytes = 0;
+    size_t slot_count = 0;
+    std::unique_ptr<Slot[]> slots;
+    // Under the shard's lock:
+    size_t free_count = 0;
+    Slot* free = nullptr;  // last in, first out: the warmest first
+    SlabRecord* previous = nullptr;
+    SlabRecord* next = nullptr;
+
+    size_t bytes() const { return slot_bytes * slot_count; }
+    bool all_free() const { return free_count == slot_count; }
+  };
+
+  struct alignas(64) Shard {
+    mutable Mutex mutex;
+    Core* core = nullptr;
+    std::array<SlabRecord*, kClasses> with_free ABSL_GUARDED_BY(mutex){};
+    uint64_t leases ABSL_GUARDED_BY(mutex) = 0;
+    uint64_t allocations ABSL_GUARDED_BY(mutex) = 0;
+    bool pool_closed ABSL_GUARDED_BY(mutex) = false;
+    // Written under the lock only; read by anybody who adds up all shards.
+    std::atomic<size_t> leased_bytes{0};
+  };
+
+  static void ReleaseSlot(BufferSlot* slot);
+
+  Buffer Lease(Shard& shard, SlabRecord& slab, size_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
+  std::optional<Buffer> TakeFree(Shard& shard, size_t size_class, size_t bytes);
+  absl::StatusOr<Buffer> AllocateSlow(Shard& shard, size_t size_class, size_t bytes);
+  absl::StatusOr<SlabRecord*> MapSlab(Shard& shard, size_t size_class, size_t slot_bytes,
+                                      size_t slot_count);
+  void DropSlab(SlabRecord* slab);
+  bool Reserve(size_t bytes);
+  // Unmaps slabs without a lease until `wanted` bytes were freed; returns whether any was.
+  bool Reclaim(size_t wanted);
+  bool CachesTooMuch() const;
+  absl::Status Exhausted(size_t bytes) const;
+  static void Link(Shard& shard, SlabRecord& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
+  static void Unlink(Shard& shard, SlabRecord& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
+  void ShardDone();
+  ~Core();
+
+  const BufferPoolOptions options_;
+  const std::unique_ptr<SlabSource> source_;
+  std::atomic<size_t> mapped_bytes_{0};  // of all slabs: leased + cached
+  std::atomic<uint64_t> slab_maps_{0};
+  std::atomic<size_t> open_shards_{kShards};  // not closed, or with leases out
+  std::array<Shard, kShards> shards_;
+};
+
+// ---- allocating ----
+
+absl::StatusOr<Buffer> BufferPool::Core::Allocate(size_t bytes) {
+  Shard& shard = shards_[ShardOfThisThread()];
+  const size_t size_class = ClassOf(bytes);
+  if (size_class != kOwnSlab) {
+    if (std::optional<Buffer> buffer = TakeFree(shard, size_class, bytes)) {
+      return *std::move(buffer);
+    }
+  }
+  return AllocateSlow(shard, size_class, bytes);
+}
+
+std::optional<Buffer> BufferPool::Core::TakeFree(Shard& shard, size_t size_class, size_t bytes) {
+  MutexLock lock(shard.mutex);
+  SlabRecord* slab = shard.with_free[size_class];
+  if (slab == nullptr) return std::nullopt;
+  return Lease(shard, *slab, bytes);
+}
+
+Buffer BufferPool::Core::Lease(Shard& shard, SlabRecord& slab, size_t bytes) {
+  Slot* slot = slab.free;
+  slab.free = slot->next_free;
+  if (--slab.free_count == 0 && slab.size_class != kOwnSlab) Unlink(shard, slab);
+  ++shard.leases;
+  ++shard.allocations;
+  shard.leased_bytes.store(shard.leased_bytes.load(std::memory_order_relaxed) + slab.slot_bytes,
+                           std::memory_order_relaxed);
+  ASAN_UNPOISON_MEMORY_REGION(slot->base, slot->capacity);
+  return Buffer(slot, bytes);
+}
+
+absl::StatusOr<Buffer> BufferPool::Core::AllocateSlow(Shard& shard, size_t size_class,
+                                                      size_t bytes) {
+  // Rounding a hostile size up must not wrap to a small one.
+  if (bytes > options_.max_bytes) return Exhausted(bytes);
+  size_t slot_bytes = 0;
+  size_t slot_count = 1;
+  if (size_class == kOwnSlab) {
+    if (bytes > SIZE_MAX - kPage) return Exhausted(bytes);
+    slot_bytes = (bytes + kPage - 1) / kPage * kPage;
+  } else {
+    slot_bytes = SlotBytes(size_class);
+    slot_count = SlotsInSlab(size_class);
+  }
+  // Near the limit a slab of one slot does, and then another shard's free slot or the room that
+  // idle slabs take.
+  if (!Reserve(slot_bytes * slot_count)) {
+    slot_count = 1;
+    while (!Reserve(slot_bytes)) {
+      if (size_class != kOwnSlab) {
+        for (Shard& other : shards_) {
+          if (std::optional<Buffer> buffer = TakeFree(other, size_class, bytes)) {
+            return *std::move(buffer);
+          }
+        }
+      }
+      if (!Reclaim(slot_bytes)) return Exhausted(bytes);
+    }
+  }
+  absl::StatusOr<SlabRecord*> slab = MapSlab(shard, size_class, slot_bytes, slot_count);
+  if (!slab.ok()) {
+    mapped_bytes_.fetch_sub(slot_bytes * slot_count, std::memory_order_relaxed);
+    return slab.status();
+  }
+  MutexLock lock(shard.mutex);
+  if (size_class != kOwnSlab) Link(shard, **slab);
+  return Lease(shard, **slab, bytes);
+}
+
+absl::StatusOr<BufferPool::Core::SlabRecord*> BufferPool::Core::MapSlab(Shard& shard,
+                                                                        size_t size_class,
+                                                                        size_t slot_bytes,
+                                                                        size_t slot_count) {
+  slab_maps_.fetch_add(1, std::memory_order_relaxed);
+  absl::StatusOr<SlabSource::Slab> memory = source_->Map(slot_bytes * slot_count);
+  if (!memory.ok()) {
+    return absl::Status(memory.status().code(),
+                        absl::StrCat(options_.name, " pool: ", memory.status().message()));
+  }
+  assert(memory->size >= slot_bytes * slot_count);
+  assert(reinterpret_cast<uintptr_t>(memory->base) % kBufferAlignment == 0);
+  auto* slab = new SlabRecord;
+  slab->memory = *memory;
+  slab->shard = &shard;
+  slab->size_class = size_class;
+  slab->slot_bytes = slot_bytes;
+  slab->slot_count = slab->free_count = slot_count;
+  slab->slots = std::make_unique<Slot[]>(slot_count);
+  for (size_t i = slot_count; i-- > 0;) {
+    Slot& slot = slab->slots[i];
+    slot.base = memory->base + i * slot_bytes;
+    slot.capacity = slot_bytes;
+    slot.domain = memory->domain;
+    slot.region = memory->region;
+    slot.release = &ReleaseSlot;
+    slot.slab = slab;
+    slot.next_free = std::exchange(slab->free, &slot);
+  }
+  ASAN_POISON_MEMORY_REGION(memory->base, slab->bytes());
+  return slab;
+}
+
+bool BufferPool::Core::Reserve(size_t bytes) {
+  size_t mapped = mapped_bytes_.load(std::memory_order_relaxed);
+  do {
+    if (mapped > options_.max_bytes || bytes > options_.max_bytes - mapped) return false;
+  } while (!mapped_bytes_.compare_exchange_weak(mapped, mapped + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+absl::Status BufferPool::Core::Exhausted(size_t bytes) const {
+  const Stats stats = GetStats();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      options_.name, " pool: no room for ", bytes, " bytes: ", stats.leased_bytes,
+      " bytes are in use and ", stats.cached_bytes, " idle of at most ", options_.max_bytes,
+      "; release buffers sooner or raise BufferPoolOptions::max_bytes"));
+}
+
+// ---- releasing ----
+
+void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
+  Slot& slot = *static_cast<Slot*>(base);
+  SlabRecord& slab = *slot.slab;
+  Shard& shard = *slab.shard;
+  Core& core = *shard.core;
+  ASAN_POISON_MEMORY_REGION(slot.base, slot.capacity);
+  const bool drop_if_free = slab.size_class == kOwnSlab || core.CachesTooMuch();
+  bool drop = false;
+  bool shard_done = false;
+  {
+    MutexLock lock(shard.mutex);
+    slot.next_free = std::exchange(slab.free, &slot);
+    const bool was_full = slab.free_count++ == 0;
+    drop = slab.all_free() && (drop_if_free || shard.pool_closed);
+    if (slab.size_class != kOwnSlab) {
+      if (was_full && !drop) Link(shard, slab);
+      if (!was_full && drop) Unlink(shard, slab);
+    }
+    shard.leased_bytes.store(shard.leased_bytes.load(std::memory_order_relaxed) - slab.slot_bytes,
+                             std::memory_order_relaxed);
+    --shard.leases;
+    shard_done = shard.pool_closed && shard.leases == 0;
+  }
+  if (drop) core.DropSlab(&slab);
+  if (shard_done) core.ShardDone();
+}
+
+bool BufferPool::Core::CachesTooMuch() const {
+  const size_t mapped = mapped_bytes_.load(std::memory_order_relaxed);
+  if (mapped <= options_.max_cached_bytes) return false;  // the usual case: one load
+  size_t leased = 0;
+  for (const Shard& shard : shards_) leased += shard.leased_bytes.load(std::memory_order_relaxed);
+  return leased < mapped && mapped - leased >= options_.max_cached_bytes;
+}
+
+void BufferPool::Core::DropSlab(SlabRecord* slab) {
+  ASAN_UNPOISON_MEMORY_REGION(slab->memory.base, slab->bytes());
+  source_->Unmap(slab->memory);
+  mapped_bytes_.fetch_sub(slab->bytes(), std::memory_order_relaxed);
+  delete slab;
+}
+
+bool BufferPool::Core::Reclaim(size_t wanted) {
+  size_t freed = 0;
+  for (Shard& shard : shards_) {
+    SlabRecord* idle = nullptr;
+    {
+      MutexLock lock(shard.mutex);
+      for (SlabRecord* first : shard.with_free) {
+        for (SlabRecord* slab = first; slab != nullptr && freed < wanted;) {
+          SlabRecord* const next = slab->next;
+          if (slab->all_free()) {
+            freed += slab->bytes();
+            Unlink(shard, *slab);
+            slab->next = std::exchange(idle, slab);
+          }
+          slab = next;
+        }
+      }
+    }
+    while (idle != nullptr) DropSlab(std::exchange(idle, idle->next));
+    if (freed >= wanted) break;
+  }
+  return freed > 0;
+}
+
+void BufferPool::Core::Link(Shard& shard, SlabRecord& slab) {
+  SlabRecord*& first = shard.with_free[slab.size_class];
+  slab.previous = nullptr;
+  slab.next = first;
+  if (first != nullptr) first->previous = &slab;
+  first = &slab;
+}
+
+void BufferPool::Core::Unlink(Shard& shard, SlabRecord& slab) {
+  (slab.previous != nullptr ? slab.previous->next : shard.with_free[slab.size_class]) = slab.next;
+  if (slab.next != nullptr) slab.next->previous = slab.previous;
+  slab.previous = slab.next = nullptr;
+}
+
+// ---- the end ----
+
+void BufferPool::Core::ClosePool() {
+  for (Shard& shard : shards_) {
+    bool done = false;
+    {
+      MutexLock lock(shard.mutex);
+      shard.pool_closed = true;
+      done = shard.leases == 0;
+    }
+    if (done) ShardDone();  // the last one deletes this: `shards_` is not touched after it
+  }
+}
+
+void BufferPool::Core::ShardDone() {
+  if (open_shards_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+BufferPool::Core::~Core() {
+  for (Shard& shard : shards_) {
+    MutexLock lock(shard.mutex);
+    for (SlabRecord*& first : shard.with_free) {
+      while (SlabRecord* slab = first) {
+        Unlink(shard, *slab);
+        DropSlab(slab);
+      }
+    }
+  }
+}
+
+BufferPool::Stats BufferPool::Core::GetStats() const {
+  Stats stats;
+  stats.slab_maps = slab_maps_.load(std::memory_order_relaxed);
+  for (const Shard& shard : shards_) {
+    MutexLock lock(shard.mutex);
+    stats.allocations += shard.allocations;
+    stats.leased_bytes += shard.leased_bytes.load(std::memory_order_relaxed);
+  }
+  const size_t mapped = mapped_bytes_.load(std::memory_order_relaxed);
+  stats.cached_bytes = mapped - std::min(mapped, stats.leased_bytes);
+  return stats;
+}
+
+BufferPool::BufferPool(BufferPoolOptions options, std::unique_ptr<SlabSource> source)
+    : core_(new Core(options, std::move(source))) {}
+
+BufferPool::~BufferPool() { core_->ClosePool(); }
+
+absl::StatusOr<Buffer> BufferPool::Allocate(size_t bytes) { return core_->Allocate(bytes); }
+
+BufferPool::Stats BufferPool::stats() const { return core_->GetStats(); }
+
+absl::StatusOr<Buffer> CopyToBuffer(BufferPool& pool, std::span<const std::byte> bytes) {
+  absl::StatusOr<Buffer> buffer = pool.Allocate(bytes.size());
+  if (buffer.ok() && !bytes.empty()) std::memcpy(buffer->data(), bytes.data(), bytes.size());
+  return buffer;
+}
+
+}  // namespace farcall

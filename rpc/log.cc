@@ -1,0 +1,89 @@
+#include "farcall/rpc/log.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "farcall/rpc/mutex.h"
+
+namespace farcall {
+namespace {
+
+struct Sink {
+  Mutex mutex;
+  std::shared_ptr<const LogSink> sink ABSL_GUARDED_BY(mutex);  // nullptr: standard error
+};
+
+Sink& CurrentSink() {
+  static Sink* const sink = new Sink;  // threads may log while static objects are destroyed
+  return *sink;
+}
+
+std::atomic<LogLevel> minimum_level{LogLevel::kInfo};
+
+char LetterOf(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return 'D';
+    case LogLevel::kInfo:
+      return 'I';
+    case LogLevel::kWarning:
+      return 'W';
+    case LogLevel::kError:
+      return 'E';
+  }
+  return '?';
+}
+
+// "W 2026-01-31T12:00:00.123Z farcall: line", in one write, so that lines do not mix.
+void WriteToStandardError(LogLevel level, std::string_view line) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm utc{};
+  gmtime_r(&now.tv_sec, &utc);
+  char stamp[40];
+  const size_t length = std::strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &utc);
+  std::snprintf(stamp + length, sizeof(stamp) - length, ".%03dZ",
+                static_cast<int>(now.tv_nsec / 1'000'000));
+  std::string text;
+  text.reserve(line.size() + 48);
+  text.append(1, LetterOf(level)).append(1, ' ').append(stamp).append(" farcall: ");
+  text.append(line).append(1, '\n');
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+void SetLogSink(LogSink sink, LogLevel minimum) {
+  auto shared = sink ? std::make_shared<const LogSink>(std::move(sink)) : nullptr;
+  Sink& current = CurrentSink();
+  {
+    MutexLock lock(current.mutex);
+    current.sink.swap(shared);  // the old one is destroyed outside of the lock
+  }
+  minimum_level.store(minimum, std::memory_order_relaxed);
+}
+
+bool LogEnabled(LogLevel level) { return level >= minimum_level.load(std::memory_order_relaxed); }
+
+void Log(LogLevel level, std::string_view line) {
+  if (!LogEnabled(level)) return;
+  Sink& current = CurrentSink();
+  std::shared_ptr<const LogSink> sink;
+  {
+    MutexLock lock(current.mutex);
+    sink = current.sink;
+  }
+  if (sink != nullptr) {
+    (*sink)(level, line);
+  } else {
+    WriteToStandardError(level, line);
+  }
+}
+
+}  // namespace farcall

@@ -1,0 +1,136 @@
+// The helper thread: parked beside callers that drive, driving when nobody does. And the making and
+// unmaking of the state.
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "farcall/rpc/loop_state.h"
+
+namespace farcall {
+namespace {
+
+Duration SpinOf(const EventLoopOptions& options) {
+  if (options.spin >= Duration::zero()) return options.spin;
+  return std::thread::hardware_concurrency() > 2 ? Duration(std::chrono::microseconds(20))
+                                                 : Duration::zero();
+}
+
+}  // namespace
+
+LoopState::LoopState(EventLoopOptions given)
+    : options(std::move(given)),
+      clock(options.clock != nullptr ? *options.clock : Clock::Steady()),
+      spin(SpinOf(options)),
+      has_helper(options.helper_thread || options.dedicated),
+      timers(clock.Now()) {
+  // The hint: one thread at a time runs it, though not always the same.
+  io.emplace(BOOST_ASIO_CONCURRENCY_HINT_1);
+  work_guard.emplace(io->get_executor());
+  if (!has_helper) return;
+  helper_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (helper_event < 0) {
+    // Asio's own constructor throws in the same state (no descriptors left): so does this.
+    throw std::system_error(errno, std::generic_category(), "eventfd for an event loop's helper");
+  }
+  if (options.dedicated) driven.store(true);  // on behalf of the thread that is about to start
+}
+
+LoopState::~LoopState() {
+  work_guard.reset();
+  io.reset();  // handlers that die here may still submit: those tasks are dropped below
+  while (LoopTask* task = submitted.first) {
+    submitted.first = task->next_;
+    task->queued_.store(false, std::memory_order_relaxed);
+    task->Drop();
+  }
+  if (helper_event >= 0) ::close(helper_event);
+}
+
+void LoopState::StartHelper(std::shared_ptr<LoopState> self) {
+  // Signals are for the program's own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  helper = std::thread([self = std::move(self)] { self->HelperMain(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(helper.native_handle(), options.name.substr(0, 15).c_str());
+}
+
+void LoopState::WakeHelper() {
+  if (!has_helper || helper_woken.exchange(true)) return;
+  const uint64_t one = 1;
+  // Cannot fail: the counter is far from its limit and the descriptor is ours.
+  [[maybe_unused]] const ssize_t written = ::write(helper_event, &one, sizeof(one));
+}
+
+// Not a futex: poll() with a time limit costs a lone caller nothing, and nobody has to wake a
+// thread that looks by itself now and then.
+void LoopState::Park(int timeout_ms) {
+  pollfd event = {helper_event, POLLIN, 0};
+  if (::poll(&event, 1, timeout_ms) <= 0) return;
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = ::read(helper_event, &count, sizeof(count));
+  helper_woken.store(false);  // before the caller looks at what it was woken for
+}
+
+// While one caller drives for long the helper need not look again: Release wakes it.
+bool LoopState::ParkForGood() {
+  // Not lock(): the driver must never find the lock taken by a thread that is only looking.
+  if (!mutex.try_lock()) return false;
+  helper_parked_for_good = driven.load(std::memory_order_relaxed);
+  const bool parked = helper_parked_for_good;
+  mutex.unlock();
+  return parked;
+}
+
+void LoopState::HelperDrive() {
+  {
+    DriverScope scope(*this);
+    Drive(nullptr);
+  }
+  Release();
+}
+
+void LoopState::HelperMain() {
+  if (options.dedicated) {
+    HelperDrive();
+    return;
+  }
+  constexpr int kPatienceMs =
+      std::chrono::duration_cast<std::chrono::milliseconds>(EventLoop::kIdleTakeover).count();
+  constexpr uint64_t kNotLooked = ~uint64_t{0};
+  uint64_t seen = moves.load(std::memory_order_relaxed);
+  int patience = kPatienceMs;
+  while (!stopping.load()) {
+    Park(patience);
+    patience = kPatienceMs;
+    const uint64_t latest = moves.load(std::memory_order_relaxed);
+    const bool unmoved = latest == seen;
+    seen = latest;
+    if (driven.load()) {
+      if (unmoved && ParkForGood()) {
+        patience = -1;
+        seen = kNotLooked;
+      }
+      continue;
+    }
+    const bool needed = async_work.load() > 0 || has_submissions.load();
+    if ((needed || unmoved) && !stopping.load() && TryTake(nullptr)) {
+      HelperDrive();
+      seen = moves.load(std::memory_order_relaxed);
+    }
+  }
+}
+
+}  // namespace farcall

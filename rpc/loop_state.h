@@ -1,0 +1,183 @@
+// What stands behind an EventLoop: the driver token, the queue of submissions, and what the driver
+// owns. Private to event_loop.cc (the token), loop_turn.cc (a turn), loop_helper.cc (the helper
+// thread) and loop_executor.cc.
+
+#ifndef FARCALL_RPC_LOOP_STATE_H_
+#define FARCALL_RPC_LOOP_STATE_H_
+
+#include <array>
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "farcall/rpc/event_loop.h"
+#include "farcall/rpc/mutex.h"
+
+namespace farcall {
+
+// Intrusive FIFO of tasks.
+struct LoopTaskQueue {
+  LoopTask* first = nullptr;
+  LoopTask* last = nullptr;
+};
+
+// Blocks for executor tasks, kept for the next one: a queued handler costs no heap allocation in
+// steady state. Thread-safe.
+class TaskMemory {
+ public:
+  TaskMemory() = default;
+  ~TaskMemory();
+  TaskMemory(const TaskMemory&) = delete;
+  TaskMemory& operator=(const TaskMemory&) = delete;
+
+  void* Allocate(size_t bytes);
+  void Free(void* block, size_t bytes);
+
+ private:
+  static constexpr std::array<size_t, 4> kSizes = {64, 128, 256, 512};
+  static constexpr size_t kKept = 256;  // blocks of a size: bounds what a burst leaves behind
+
+  struct Block {
+    Block* next;
+  };
+  Mutex mutex_;
+  std::array<Block*, kSizes.size()> free_ ABSL_GUARDED_BY(mutex_){};
+  std::array<size_t, kSizes.size()> kept_ ABSL_GUARDED_BY(mutex_){};
+};
+
+struct LoopState {
+  explicit LoopState(EventLoopOptions options);
+  ~LoopState();
+  LoopState(const LoopState&) = delete;
+  LoopState& operator=(const LoopState&) = delete;
+
+  // ---- any thread (event_loop.cc) ----
+  bool DrivenByThisThread() const;
+  void Submit(LoopTask& task);
+  void AddAsyncWork();
+  // Makes a sleeping driver look again. No system call, and nothing but two loads, when it is
+  // awake.
+  void WakeDriverIfAsleep();
+
+  // ---- the token (event_loop.cc) ----
+  // True: this thread drives now, for `task` (nullptr: for nobody in particular).
+  bool TryTake(BlockingTask* task);
+  // kTaken: drive; the task is not queued. kGranted: drive; the task is queued or has run.
+  // kFinished: another driver did it all.
+  enum class Turnout { kTaken, kGranted, kFinished };
+  Turnout TakeOrWait(BlockingTask& task);
+  void Release();
+  void Finished(BlockingTask& task);
+  // Runs what is left when the loop goes; on the driver.
+  void RunLeftovers();
+
+  // ---- driver only (loop_turn.cc) ----
+  // Runs `task` (`start`: it is not queued) and drives until it is finished.
+  void DriveFor(BlockingTask& task, bool start) noexcept;
+  // Turns until `task` is finished or, for the helper (nullptr), until it should leave.
+  void Drive(const BlockingTask* task) noexcept;
+  // Everything but sleeping. Runs at most `asio_limit` handlers of Asio (0: does not look).
+  size_t Turn(bool check_timers, size_t asio_limit);
+  size_t RunSubmissions();
+  size_t RunEndOfTurn();
+  void AddToEndOfTurn(LoopTask& task);
+  void CancelEndOfTurn(LoopTask& task);
+  void RemovePoller(Poller& poller);
+  TimePoint Now();
+
+  // ---- helper (loop_helper.cc) ----
+  void StartHelper(std::shared_ptr<LoopState> self);
+  void WakeHelper();
+
+  // Constant after construction.
+  const EventLoopOptions options;
+  Clock& clock;
+  const Duration spin;  // of kAdaptive; 0: as kEvent
+  const bool has_helper;
+  int helper_event = -1;  // eventfd: the helper is parked in poll() on it
+  std::thread helper;
+
+  // The token. `driven` and `moves` are written under the lock and read by anybody.
+  Mutex mutex;
+  std::atomic<bool> driven{false};
+  std::atomic<uint64_t> moves{0};       // how often the token was taken, granted or released
+  BlockingTask* driving_for = nullptr;  // driver only; handed over under the lock
+  LoopTaskQueue submitted ABSL_GUARDED_BY(mutex);
+  BlockingTask* first_waiter ABSL_GUARDED_BY(mutex) = nullptr;
+  BlockingTask* last_waiter ABSL_GUARDED_BY(mutex) = nullptr;
+  bool helper_parked_for_good ABSL_GUARDED_BY(mutex) = false;
+
+  // What the driver checks in every turn without the lock.
+  std::atomic<bool> has_submissions{false};
+  std::atomic<bool> has_waiters{false};
+  std::atomic<bool> stopping{false};
+  std::atomic<int64_t> async_work{0};
+
+  // Waking. `sleeping` and `has_submissions`/`stopping` are a Dekker pair: each side writes its own
+  // and then reads the other's, sequentially consistent, so that one of them always sees the other.
+  std::atomic<bool> sleeping{false};
+  std::atomic<bool> wake_posted{false};   // the wake-up in `wake_block` is on its way
+  std::atomic<bool> helper_woken{false};  // helper_event is signalled
+  alignas(std::max_align_t) std::array<std::byte, 128> wake_block;
+
+  // Driver only.
+  LoopTaskQueue running;  // submissions of this turn that have not run yet
+  std::vector<LoopTask*> end_of_turn;
+  std::vector<Poller*> pollers;  // nullptr: removed during this turn
+  bool pollers_removed = false;
+  TimePoint now_value{};
+  bool now_read = false;
+  uint64_t turns = 0;
+  TimerWheel timers;
+
+  TaskMemory task_memory;
+
+  // Last, so that handlers that die with it may still touch the rest.
+  std::optional<asio::io_context> io;
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_guard;
+
+ private:
+  void Push(LoopTask& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void RemoveWaiter(BlockingTask& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
+  bool Take(BlockingTask* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
+  size_t PollPollers();
+  size_t PollAsio(size_t limit);
+  bool AsioIsDue() const;
+  bool ShouldLeave(const BlockingTask* task) const;
+  bool Spins(const BlockingTask* task) const;
+  void Sleep();
+  void WaitInAsio();
+
+  void HelperMain();
+  void HelperDrive();
+  bool ParkForGood();
+  void Park(int timeout_ms);
+};
+
+// Marks this thread as driver of a loop; loops nest when a driver makes a blocking call on another
+// loop.
+class DriverScope {
+ public:
+  explicit DriverScope(const LoopState& loop);
+  ~DriverScope();
+  DriverScope(const DriverScope&) = delete;
+  DriverScope& operator=(const DriverScope&) = delete;
+
+  static bool Holds(const LoopState& loop);
+
+ private:
+  const LoopState& loop_;
+  const DriverScope* const outer_;
+};
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_LOOP_STATE_H_

@@ -1,0 +1,237 @@
+// A turn of the loop, and how the driver spends the time between turns.
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <cassert>
+#include <chrono>
+#include <utility>
+
+#include "farcall/rpc/loop_state.h"
+
+namespace farcall {
+namespace {
+
+// Reading the clock costs about as much as polling an empty completion queue; at some tens of
+// nanoseconds a spin this is still far finer than a tick of the wheel.
+constexpr uint64_t kSpinsPerClockRead = 16;
+// An io_context::poll is a system call; a socket beside pollers is looked at every few
+// microseconds.
+constexpr uint64_t kSpinsPerAsioPoll = 64;
+// End-of-turn tasks that add themselves again do not keep the loop from its sockets.
+constexpr size_t kMaxEndOfTurnTasks = 10000;
+
+// How long an adaptive driver goes on spinning after the last work.
+class SpinBudget {
+ public:
+  explicit SpinBudget(Duration spin) : spin_(spin) {}
+
+  void Renew() { idle_turns_ = 0; }
+  // After a turn without work; false when the time is over.
+  bool Spend() {
+    if (idle_turns_++ == 0) {
+      end_ = Clock::Steady().Now() + spin_;
+      return true;
+    }
+    return idle_turns_ % kSpinsPerClockRead != 0 || Clock::Steady().Now() < end_;
+  }
+
+ private:
+  const Duration spin_;
+  uint64_t idle_turns_ = 0;
+  TimePoint end_{};
+};
+
+}  // namespace
+
+TimePoint LoopState::Now() {
+  if (!now_read) {
+    now_value = clock.Now();
+    now_read = true;
+  }
+  return now_value;
+}
+
+bool LoopState::ShouldLeave(const BlockingTask* task) const {
+  if (task != nullptr) return task->finished_;
+  return stopping.load(std::memory_order_relaxed) ||
+         (!options.dedicated && has_waiters.load(std::memory_order_relaxed));
+}
+
+bool LoopState::Spins(const BlockingTask* task) const {
+  switch (options.mode) {
+    case ProgressMode::kEvent:
+      return false;
+    case ProgressMode::kAdaptive:
+      return spin > Duration::zero();
+    case ProgressMode::kBusy:  // nobody waits: an idle client burns no core
+      return task != nullptr || options.dedicated || async_work.load(std::memory_order_relaxed) > 0;
+  }
+  return false;
+}
+
+void LoopState::DriveFor(BlockingTask& task, bool start) noexcept {
+  if (start) {
+    now_read = false;
+    if (has_submissions.load(std::memory_order_relaxed)) RunSubmissions();  // they came first
+    task.Run();
+    RunEndOfTurn();
+    if (task.finished_) return;
+  }
+  Drive(&task);
+}
+
+void LoopState::Drive(const BlockingTask* task) noexcept {
+  SpinBudget budget(spin);
+  bool spinning = Spins(task);
+  while (true) {
+    const bool check_timers = !spinning || turns % kSpinsPerClockRead == 0;
+    const size_t work = Turn(check_timers, spinning && AsioIsDue() ? 1 : 0);
+    if (ShouldLeave(task)) return;
+    spinning = Spins(task);
+    if (spinning && options.mode == ProgressMode::kAdaptive) {
+      if (work > 0) {
+        budget.Renew();
+      } else {
+        spinning = budget.Spend();
+      }
+    }
+    if (spinning) continue;
+    Sleep();
+    budget.Renew();
+    if (task != nullptr && task->finished_) {  // no need to look at anything else first
+      RunEndOfTurn();
+      return;
+    }
+    spinning = Spins(task);
+  }
+}
+
+size_t LoopState::Turn(bool check_timers, size_t asio_limit) {
+  now_read = false;
+  ++turns;
+  size_t work = 0;
+  if (has_submissions.load(std::memory_order_acquire)) work += RunSubmissions();
+  if (check_timers && timers.size() != 0 && Now() >= timers.NextWake()) {
+    work += timers.Advance(Now());
+  }
+  if (!pollers.empty()) work += PollPollers();
+  if (asio_limit > 0) work += PollAsio(asio_limit);
+  if (!end_of_turn.empty()) work += RunEndOfTurn();
+  return work;
+}
+
+size_t LoopState::RunSubmissions() {
+  if (running.first == nullptr) {  // otherwise: called from a task of this very list
+    MutexLock lock(mutex);
+    running = std::exchange(submitted, {});
+    has_submissions.store(false);
+  }
+  size_t count = 0;
+  while (running.first != nullptr) {
+    LoopTask& task = *running.first;
+    running.first = task.next_;
+    task.queued_.exchange(false, std::memory_order_acq_rel);  // see Submit
+    task.Run();
+    ++count;
+  }
+  return count;
+}
+
+// ---- end of turn ----
+
+void LoopState::AddToEndOfTurn(LoopTask& task) {
+  assert(DrivenByThisThread());
+  if (std::exchange(task.ends_turn_, true)) return;
+  end_of_turn.push_back(&task);
+}
+
+void LoopState::CancelEndOfTurn(LoopTask& task) {
+  assert(DrivenByThisThread());
+  if (!std::exchange(task.ends_turn_, false)) return;
+  std::replace(end_of_turn.begin(), end_of_turn.end(), &task, static_cast<LoopTask*>(nullptr));
+}
+
+size_t LoopState::RunEndOfTurn() {
+  size_t taken = 0;
+  size_t count = 0;
+  while (taken < std::min(end_of_turn.size(), kMaxEndOfTurnTasks)) {
+    LoopTask* task = std::exchange(end_of_turn[taken++], nullptr);
+    if (task == nullptr) continue;
+    task->ends_turn_ = false;
+    task->Run();
+    ++count;
+  }
+  // A task may have destroyed the loop, which empties the list.
+  const size_t done = std::min(taken, end_of_turn.size());
+  end_of_turn.erase(end_of_turn.begin(), end_of_turn.begin() + static_cast<ptrdiff_t>(done));
+  return count;
+}
+
+// ---- pollers and Asio ----
+
+void LoopState::RemovePoller(Poller& poller) {
+  assert(DrivenByThisThread());
+  std::replace(pollers.begin(), pollers.end(), &poller, static_cast<Poller*>(nullptr));
+  pollers_removed = true;
+}
+
+size_t LoopState::PollPollers() {
+  size_t work = 0;
+  for (size_t i = 0; i < pollers.size(); ++i) {  // Poll may add and remove pollers
+    if (pollers[i] != nullptr) work += pollers[i]->Poll();
+  }
+  if (std::exchange(pollers_removed, false)) std::erase(pollers, nullptr);
+  return work;
+}
+
+bool LoopState::AsioIsDue() const { return pollers.empty() || turns % kSpinsPerAsioPoll == 0; }
+
+size_t LoopState::PollAsio(size_t limit) {
+  size_t work = 0;
+  while (work < limit && io->poll_one() > 0) {
+    ++work;
+    if (stopping.load(std::memory_order_relaxed)) break;
+  }
+  return work;
+}
+
+// ---- sleeping ----
+
+void LoopState::Sleep() {
+  bool armed = true;
+  for (size_t i = 0; armed && i < pollers.size(); ++i) {
+    if (pollers[i] != nullptr) armed = pollers[i]->Arm();
+  }
+  if (armed && end_of_turn.empty()) {
+    sleeping.store(true);  // before the next look: see `sleeping`
+    if (!has_submissions.load() && !stopping.load()) {
+      WaitInAsio();
+      sleeping.store(false);
+      return;
+    }
+    sleeping.store(false);
+  }
+  // No sleep, but sockets get their turn beside busy pollers and submitters.
+  now_read = false;
+  if (AsioIsDue()) PollAsio(1);
+}
+
+void LoopState::WaitInAsio() {
+  // One handler a turn: each is followed by the end of turn that sends what it wrote, and the next
+  // one that is ready costs no epoll_wait.
+  const TimePoint wake = timers.NextWake();
+  size_t ran = 0;
+  if (wake == TimePoint::max()) {
+    now_read = false;
+    ran = io->run_one();
+  } else {
+    Duration left = wake - Now();
+    now_read = false;  // the handler runs after the sleep
+    // Another clock may jump at any time.
+    if (&clock != &Clock::Steady()) left = std::min<Duration>(left, std::chrono::milliseconds(1));
+    ran = left > Duration::zero() ? io->run_one_for(left) : io->poll_one();
+  }
+  if (ran == 0 && io->stopped()) io->restart();  // somebody stopped it: it is not his to stop
+}
+
+}  // namespace farcall
