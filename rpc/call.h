@@ -45,8 +45,8 @@ struct CallStages {
 // What can be told about a call beside its result. Filled before the call completes.
 struct CallInfo {
   bool record_stages = false;  // set by the caller: costs four readings of the clock
-  CallStages stages;
-  Metadata reply_metadata;  // of replies and of error replies
+  CallStages stages = {};
+  Metadata reply_metadata = {};  // of replies and of error replies
   Outcome outcome = Outcome::kNotSent;
 };
 
@@ -55,7 +55,7 @@ struct CallOptions {
   Duration timeout = Duration(0);
   // While the server cannot be reached, wait for it until the deadline instead of failing at once.
   bool wait_for_ready = false;
-  Metadata metadata;
+  Metadata metadata = {};
   // Must outlive the call; not shared by calls under way at the same time.
   CallInfo* info = nullptr;
 };

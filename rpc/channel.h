@@ -33,18 +33,18 @@ struct BackoffOptions {
 
 struct ChannelOptions {
   // Who makes progress. Empty: a loop of the channel's own, in `mode`.
-  std::shared_ptr<EventLoop> loop;
+  std::shared_ptr<EventLoop> loop = {};
   ProgressMode mode = ProgressMode::kAdaptive;
 
   Duration default_timeout = std::chrono::seconds(10);  // of calls that name none
   Duration connect_timeout = std::chrono::seconds(5);   // of one attempt
-  BackoffOptions backoff;
-  MessageLimits limits;
-  KeepaliveOptions keepalive;
+  BackoffOptions backoff = {};
+  MessageLimits limits = {};
+  KeepaliveOptions keepalive = {};
   // Calls that wait for a connection or for a place among the peer's max_calls_in_flight; one more
   // is RESOURCE_EXHAUSTED.
   size_t max_waiting_calls = 65536;
-  std::string authentication;  // opaque, told to the server in HELLO
+  std::string authentication = {};  // opaque, told to the server in HELLO
 };
 
 struct ChannelStats {

@@ -25,15 +25,15 @@ struct ServerOptions {
   size_t loops = 1;
   ProgressMode mode = ProgressMode::kAdaptive;
   // Instead of those: loops that somebody else drives (tests, simulations).
-  std::vector<std::shared_ptr<EventLoop>> external_loops;
+  std::vector<std::shared_ptr<EventLoop>> external_loops = {};
 
   // Threads for blocking services, started with the first such service, and how many calls may wait
   // for one; one more is RESOURCE_EXHAUSTED.
   size_t workers = 8;
   size_t max_waiting_for_workers = 1024;
 
-  MessageLimits limits;
-  KeepaliveOptions keepalive;
+  MessageLimits limits = {};
+  KeepaliveOptions keepalive = {};
   size_t max_connections = 100'000;  // one more is refused with RESOURCE_EXHAUSTED
 };
 

@@ -22,9 +22,9 @@
 namespace farcall {
 
 struct SessionOptions {
-  MessageLimits limits;
-  KeepaliveOptions keepalive;
-  std::string authentication;  // opaque, told in HELLO
+  MessageLimits limits = {};
+  KeepaliveOptions keepalive = {};
+  std::string authentication = {};  // opaque, told in HELLO
 };
 
 class Session : private Receiver, private Timer {
