@@ -151,8 +151,8 @@ void PrintWarnings(const Outcome& outcome, const Cores& cores, double load) {
               << " before the run: other processes were busy, and the figures are worth less.\n";
   }
   if (outcome.dropped > 0) {
-    std::cout << outcome.dropped
-              << " measurements were left out: the cores moved during each attempt.\n";
+    std::cout << "Left out, as the cores moved during each attempt: " << outcome.dropped
+              << " measurement(s).\n";
   }
   for (const std::string& line : outcome.wrong_replies) std::cout << "WRONG: " << line << '\n';
 }
@@ -188,13 +188,15 @@ int Demo(const Arguments& arguments) {
   progress.Clear();
   report.records = std::move(outcome.records);
   report.settings.emplace_back("dropped_measurements", static_cast<double>(outcome.dropped));
-  std::cout << FormatTable(report.records, kFloorTransport);
+  if (!report.records.empty()) std::cout << FormatTable(report.records, kFloorTransport);
   PrintWarnings(outcome, cores, load);
   if (json.is_open()) {
     json << ToJson(report) << std::flush;
     if (!json) std::cerr << "farcall_demo: cannot write " << arguments.json << '\n';
   }
-  if (!outcome.status.ok()) std::cerr << "farcall_demo: stopped at " << outcome.status << '\n';
+  if (!outcome.status.ok()) {
+    std::cerr << "farcall_demo: stopped: " << outcome.status.message() << '\n';
+  }
   const bool good =
       outcome.status.ok() && outcome.wrong_replies.empty() && (!json.is_open() || json);
   return good ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -64,7 +64,7 @@ class Window {
   absl::Status Drain(Measurement& measurement) {
     compare_in_full_ = true;
     while (next_reply_ < next_call_) {
-      const absl::Status status = ReceiveSome(measurement);
+      absl::Status status = ReceiveSome(measurement);
       if (!status.ok()) return status;
     }
     compare_in_full_ = false;
@@ -89,7 +89,7 @@ class Window {
             .set_stamps(next_call_, ~next_call_);
         sent_at_ns_[next_call_ % size_] = now_ns_;
       }
-      const absl::Status sent = stream_.Write(std::span(requests_).first(batch * request_bytes_));
+      absl::Status sent = stream_.Write(std::span(requests_).first(batch * request_bytes_));
       if (!sent.ok()) return sent;
     }
     return absl::OkStatus();
@@ -108,7 +108,7 @@ class Window {
         continue;
       }
       if (next_reply_ != first) return absl::OkStatus();
-      const absl::Status filled = reader_.Fill(stream_);
+      absl::Status filled = reader_.Fill(stream_);
       if (absl::IsOutOfRange(filled)) {
         return absl::UnavailableError("the floor's server closed the connection");
       }

@@ -232,8 +232,8 @@ TEST_CASE("the server refuses impossible lengths") {
 // Messages of mixed sizes, echoed and built, cut into writes of any length, are answered in order.
 TEST_CASE("the server answers in order, however the requests are cut") {
   const std::vector<FloorHeader> headers = {
-      {16, 16},      {32, 32},      {1000, 16}, {1000, 16},       {40, 40},
-      {16, 200'000}, {300'000, 16}, {16, 17},   {70'000, 70'000}, {16, 16}};
+      {500, 16}, {24, 24},      {500, 16},     {16, 16}, {32, 32},         {1000, 16}, {1000, 16},
+      {40, 40},  {16, 200'000}, {300'000, 16}, {16, 17}, {70'000, 70'000}, {16, 16}};
   std::vector<uint8_t> requests;
   for (size_t i = 0; i < headers.size(); ++i) {
     std::vector<uint8_t> request(FloorMessage::SizeFor(headers[i].body_bytes));
