@@ -8,10 +8,12 @@ function(farcall_warnings target)
       -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wold-style-cast
       -Wconversion          # a length that is cut or widened silently is how hostile numbers get in
       -Wno-sign-conversion  # clang's -Wconversion implies it, g++'s does not: ask both for the same
-      -Wextra-semi -Wnull-dereference -Wimplicit-fallthrough)
+      -Wextra-semi -Wimplicit-fallthrough)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # g++ 12 reports false positives inside inlined standard and Asio code under optimisation.
-    target_compile_options(${target} PRIVATE -Wno-null-dereference -Wno-maybe-uninitialized)
+    # g++ 12 is wrong about inlined standard and Asio code under optimisation.
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+  else()
+    target_compile_options(${target} PRIVATE -Wthread-safety)  # see rpc/mutex.h
   endif()
 endfunction()
 

@@ -157,6 +157,18 @@ class Style(Planted):
         os.remove(os.path.join(self.root, "LICENSE"))
         self.expect(style.check_top_level, "LICENSE", "missing")
 
+    def test_listed(self):
+        self.write("transports/CMakeLists.txt", "room(dial SOURCES dial.cc HEADERS dial.h)  # x.h")
+        self.write("transports/tcp/CMakeLists.txt", "room(tcp\n  SOURCES a.cc deep/b.cc)")
+        for path in ("dial.cc", "dial.h", "tcp/a.cc", "tcp/deep/b.cc"):
+            self.write(f"transports/{path}")
+        self.expect_clean(style.check_listed)
+        for path in ("x.h", "l.cc", "tcp/b.cc", "tcp/deep/a.cc", "tcp/dial.h"):
+            with self.subTest(path=path):
+                self.write(f"transports/{path}")
+                self.expect(style.check_listed, f"transports/{path}", "does not name it")
+                os.remove(os.path.join(self.root, "transports", path))
+
     def test_words(self):
         for word in ("/ho" "me/ann/farcall", "/wo" "rk/x", "../sha" "red/x", "iss" "ue 7",
                      "pypi" ".org", "TO" "DO later"):

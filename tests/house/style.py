@@ -1,5 +1,5 @@
-"""Style that no formatter checks: the top level, names of guards, length of functions and lines,
-and words that have no place in a public tree.
+"""Style that no formatter checks: the top level, sources in no target, header guards, length of
+functions and lines, and words that have no place in a public tree.
 
 usage: python3 tests/house/style.py <root of the source tree>
 """
@@ -15,6 +15,8 @@ MAX_FUNCTION_LINES = 70
 MAX_COLUMNS = 100
 # Output of the generator that the tests compare with: it obeys the generator, not this file.
 GOLDEN = re.compile(r"tests/codegen/golden/.*")
+
+LISTED = re.compile(r"(rpc|transports)/.*\.(h|cc)|(codegen|services|bench)/.*\.cc")
 
 # Written so that this file does not match itself.
 FORBIDDEN = [
@@ -34,6 +36,24 @@ def check_top_level(tree):
                   for name in names if name not in TOP_LEVEL and not name.startswith(".")]
     violations += [house.Violation(name, 0, "is missing at the top level")
                    for name in TOP_LEVEL - names]
+    return violations
+
+
+def check_listed(tree):
+    """A source that no CMakeLists.txt names is never compiled; such a header is never installed."""
+    violations = []
+    for path in tree.files:
+        if not LISTED.fullmatch(path):
+            continue
+        folder, beside = path.rsplit("/", 1)
+        while f"{folder}/CMakeLists.txt" not in tree.files and "/" in folder:
+            folder, up = folder.rsplit("/", 1)
+            beside = f"{up}/{beside}"
+        lists = f"{folder}/CMakeLists.txt"
+        named = lists in tree.files and re.search(
+            rf"(?<![\w./-]){re.escape(beside)}(?![\w./-])", re.sub(r"#.*", "", tree.text(lists)))
+        if not named:
+            violations.append(house.Violation(path, 0, f"{lists} does not name it"))
     return violations
 
 
@@ -120,4 +140,5 @@ def cpp_functions(text):
 
 
 if __name__ == "__main__":
-    house.run(check_top_level, check_words, check_columns, check_guards, check_functions)
+    house.run(check_top_level, check_listed, check_words, check_columns, check_guards,
+              check_functions)
