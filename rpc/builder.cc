@@ -12,7 +12,7 @@ constexpr size_t kSmallestMessage = 512;
 
 // Rounded to what the pool hands out, so that the builder uses the whole slot before it grows.
 size_t SlotFor(size_t bytes_hint) {
-  return std::bit_ceil(std::clamp(bytes_hint, kSmallestMessage, FLATBUFFERS_MAX_BUFFER_SIZE / 2));
+  return std::bit_ceil(std::clamp(bytes_hint, kSmallestMessage, size_t{1} << 30));
 }
 
 BufferSlot* HeapSlot(size_t bytes) {

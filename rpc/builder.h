@@ -58,6 +58,7 @@ class MessageBuilder : private BuilderMemory, public flatbuffers::FlatBufferBuil
   // Memory for an attachment that is sent without a copy. RESOURCE_EXHAUSTED when the pool is dry.
   absl::StatusOr<Buffer> AllocateAttachment(size_t bytes) { return pool()->Allocate(bytes); }
 
+  using BuilderMemory::pool;
   bool finished() const { return finished_flag_; }
 
   // Gives the finished bytes and the attachment away. FAILED_PRECONDITION before Finish;

@@ -60,7 +60,7 @@ ROOMS = [
          sockets=True, verbs=True),
     *[Room(rf"transports/{room}/.*", [r"rpc/.*", rf"transports/{room}/.*"], [ASIO, ABSL])
       for room in ("loopback", "faulty", "rdma")],
-    Room(r"codegen/.*", [r"codegen/.*"], [FLATBUFFERS]),
+    Room(r"codegen/.*", [r"codegen/.*", r"rpc/method\.h"], [FLATBUFFERS]),
     Room(r"services/.*", [r"rpc/.*", r"transports/dial\.h", r"services/.*"],
          [ASIO, ABSL, FLATBUFFERS], generated=True),
     Room(r"tests/.*", [r".*"], ANY_LIBRARY, sockets=True, verbs=True, generated=True),

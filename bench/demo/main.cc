@@ -1,0 +1,214 @@
+// farcall_demo: what a call costs on this machine, beside what plain sockets cost.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "farcall/bench/demo/floor_subject.h"
+#include "farcall/bench/demo/plan.h"
+#include "farcall/bench/demo/rounds.h"
+#include "farcall/bench/measure/child_process.h"
+#include "farcall/bench/measure/clock.h"
+#include "farcall/bench/measure/cores.h"
+#include "farcall/bench/measure/record.h"
+#include "farcall/bench/measure/socket_options.h"
+#include "farcall/bench/measure/table.h"
+
+namespace farcall::bench {
+namespace {
+
+constexpr char kUsage[] =
+    "usage: farcall_demo [--quick] [--json FILE] [--help]\n"
+    "Measures calls between two processes, interleaved with plain sockets (the floor), and prints "
+    "a table\n"
+    "with their ratio.\n"
+    "  --quick      half a minute instead of about four: fewer sizes and rounds\n"
+    "  --json FILE  also write every record, one a case and round, to FILE\n";
+
+// A minute's load average above this comes from somebody who would also run beside the
+// measurements.
+constexpr double kQuietLoad = 0.3;
+
+struct Arguments {
+  bool help = false;
+  bool quick = false;
+  std::string json;  // empty: none
+};
+
+// nullopt, with the reason on standard error, when they make no sense.
+std::optional<Arguments> Parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--help") {
+      arguments.help = true;
+    } else if (argument == "--quick") {
+      arguments.quick = true;
+    } else if (argument == "--json" && i + 1 < argc) {
+      arguments.json = argv[++i];
+    } else {
+      std::cerr << "farcall_demo: "
+                << (argument == "--json" ? "--json needs a file" : "unknown argument ")
+                << (argument == "--json" ? "" : argument) << '\n'
+                << kUsage;
+      return std::nullopt;
+    }
+  }
+  return arguments;
+}
+
+std::vector<std::unique_ptr<Subject>> MakeSubjects() {
+  const std::string floor_server = FolderOfThisProgram() + "/farcall_floor_server";
+  std::vector<std::unique_ptr<Subject>> subjects;
+  subjects.push_back(std::make_unique<FloorSubject>(floor_server, Mode::kEvent));
+  subjects.push_back(std::make_unique<FloorSubject>(floor_server, Mode::kBusy));
+  return subjects;
+}
+
+// One line that is rewritten on a terminal; elsewhere a line for every tenth of the run.
+class ProgressLine {
+ public:
+  void operator()(int number, int total, const std::string& what) {
+    const uint64_t now_ns = NowNs();
+    if (number == 1) start_ns_ = now_ns;
+    if (!terminal_ && (number - 1) % std::max(1, total / 10) != 0) return;
+    const double done = number - 1;
+    const double left_s =
+        number == 1 ? 0 : static_cast<double>(now_ns - start_ns_) / 1e9 / done * (total - done);
+    std::fprintf(stderr, "%s%d of %d: %s", terminal_ ? "\r\033[K" : "", number, total,
+                 what.c_str());
+    if (number > 1) std::fprintf(stderr, " (%.0f s left)", left_s);
+    if (!terminal_) std::fputc('\n', stderr);
+  }
+  void Clear() const {
+    if (terminal_) std::fputs("\r\033[K", stderr);
+  }
+
+ private:
+  const bool terminal_ = isatty(STDERR_FILENO) == 1;
+  uint64_t start_ns_ = 0;
+};
+
+Facts DescribeVersions() {
+  Facts versions = DescribeToolchain();
+  versions.emplace(versions.begin(), "farcall", std::string(FARCALL_VERSION));
+  return versions;
+}
+
+Facts DescribeSettings(const Arguments& arguments, const Plan& plan, const Cores& cores,
+                       double load) {
+  const Workload& any = plan.workloads.front();
+  Facts settings = {
+      {"quick", arguments.quick ? 1.0 : 0.0},
+      {"rounds", static_cast<double>(plan.rounds)},
+      {"seconds_per_measurement", std::chrono::duration<double>(any.duration).count()},
+      {"warm_up_seconds", std::chrono::duration<double>(any.warm_up).count()},
+      {"congestion_control",
+       std::string(kCongestionControl) + ", by TCP_CONGESTION on own sockets"},
+      {"tcp_nodelay", 1.0},
+      {"load_average_before", load}};
+  if (cores.client && cores.server) {
+    settings.emplace_back("client_core", static_cast<double>(*cores.client));
+    settings.emplace_back("server_core", static_cast<double>(*cores.server));
+  }
+  return settings;
+}
+
+void PrintSettings(const Report& report) {
+  for (const Facts* facts : {&report.machine, &report.versions, &report.settings}) {
+    const char* separator = "";
+    for (const auto& [name, value] : *facts) {
+      std::cout << separator << name << ' ';
+      std::visit([](const auto& known) { std::cout << known; }, value);
+      separator = " · ";
+    }
+    std::cout << '\n';
+  }
+  std::cout << '\n';
+}
+
+// What a reader must know before believing the table.
+void PrintWarnings(const Outcome& outcome, const Cores& cores, double load) {
+  if (!cores.client)
+    std::cout << "One core only: nothing is pinned, and busy modes starve each other.\n";
+#ifndef __OPTIMIZE__
+  std::cout << "Built without optimisation: the figures mean nothing. Use the release preset.\n";
+#endif
+  if (load > kQuietLoad) {
+    std::cout << "The load average was " << load
+              << " before the run: other processes were busy, and the figures are worth less.\n";
+  }
+  if (outcome.dropped > 0) {
+    std::cout << outcome.dropped
+              << " measurements were left out: the cores moved during each attempt.\n";
+  }
+  for (const std::string& line : outcome.wrong_replies) std::cout << "WRONG: " << line << '\n';
+}
+
+int Demo(const Arguments& arguments) {
+  std::ofstream json;
+  if (!arguments.json.empty()) {
+    json.open(arguments.json);  // before the work, so that a bad name costs no minutes
+    if (!json) {
+      std::cerr << "farcall_demo: cannot write " << arguments.json << '\n';
+      return EXIT_FAILURE;
+    }
+  }
+  double load = 0;
+  getloadavg(&load, 1);
+  const Plan plan = arguments.quick ? QuickPlan() : FullPlan();
+  const Cores cores = ChooseCores();
+  if (cores.client) {
+    const absl::Status pinned = PinThisThread(*cores.client);
+    if (!pinned.ok()) {
+      std::cerr << "farcall_demo: " << pinned << '\n';
+      return EXIT_FAILURE;
+    }
+  }
+  Report report{.machine = DescribeMachine(),
+                .versions = DescribeVersions(),
+                .settings = DescribeSettings(arguments, plan, cores, load),
+                .records = {}};
+  PrintSettings(report);
+
+  ProgressLine progress;
+  Outcome outcome = RunRounds(plan, MakeSubjects(), cores, ProbeOf(cores), std::ref(progress));
+  progress.Clear();
+  report.records = std::move(outcome.records);
+  report.settings.emplace_back("dropped_measurements", static_cast<double>(outcome.dropped));
+  std::cout << FormatTable(report.records, kFloorTransport);
+  PrintWarnings(outcome, cores, load);
+  if (json.is_open()) {
+    json << ToJson(report) << std::flush;
+    if (!json) std::cerr << "farcall_demo: cannot write " << arguments.json << '\n';
+  }
+  if (!outcome.status.ok()) std::cerr << "farcall_demo: stopped at " << outcome.status << '\n';
+  const bool good =
+      outcome.status.ok() && outcome.wrong_replies.empty() && (!json.is_open() || json);
+  return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace farcall::bench
+
+int main(int argc, char** argv) {
+  const std::optional<farcall::bench::Arguments> arguments = farcall::bench::Parse(argc, argv);
+  if (!arguments) return 2;
+  if (arguments->help) {
+    std::fputs(farcall::bench::kUsage, stdout);
+    return EXIT_SUCCESS;
+  }
+  return farcall::bench::Demo(*arguments);
+}

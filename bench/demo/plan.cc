@@ -1,0 +1,46 @@
+#include "farcall/bench/demo/plan.h"
+
+#include <chrono>
+#include <cstddef>
+
+namespace farcall::bench {
+namespace {
+
+constexpr size_t kKib = 1024;
+constexpr size_t kMib = 1024 * kKib;
+constexpr int kThroughputOutstanding = 64;
+constexpr int kBulkOutstanding = 8;
+
+Plan MakePlan(const std::vector<size_t>& latency_sizes, const std::vector<size_t>& bulk_sizes,
+              int rounds, std::chrono::nanoseconds duration, std::chrono::nanoseconds warm_up) {
+  Plan plan{.workloads = {}, .rounds = rounds};
+  const auto add = [&](Case kind, size_t bytes, int outstanding) {
+    plan.workloads.push_back({.kind = kind,
+                              .bytes = bytes,
+                              .outstanding = outstanding,
+                              .duration = duration,
+                              .warm_up = warm_up});
+  };
+  for (const size_t bytes : latency_sizes) add(Case::kLatency, bytes, 1);
+  add(Case::kThroughput, 32, kThroughputOutstanding);
+  for (const size_t bytes : bulk_sizes) {
+    add(Case::kBulkRequest, bytes, kBulkOutstanding);
+    add(Case::kBulkReply, bytes, kBulkOutstanding);
+  }
+  return plan;
+}
+
+}  // namespace
+
+Plan FullPlan() {
+  return MakePlan({32, kKib, 4 * kKib, 64 * kKib, kMib, 16 * kMib}, {64 * kKib, kMib, 16 * kMib}, 5,
+                  std::chrono::milliseconds(500), std::chrono::milliseconds(150));
+}
+
+// The warm-up covers what a fresh connection and process still learn: window sizes, page faults.
+Plan QuickPlan() {
+  return MakePlan({32, 4 * kKib, 64 * kKib, kMib}, {kMib}, 3, std::chrono::milliseconds(200),
+                  std::chrono::milliseconds(80));
+}
+
+}  // namespace farcall::bench

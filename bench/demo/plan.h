@@ -1,0 +1,21 @@
+// What the demo runs: which workloads, how often and how long.
+#ifndef FARCALL_BENCH_DEMO_PLAN_H_
+#define FARCALL_BENCH_DEMO_PLAN_H_
+
+#include <vector>
+
+#include "farcall/bench/measure/workload.h"
+
+namespace farcall::bench {
+
+struct Plan {
+  std::vector<Workload> workloads;
+  int rounds = 1;
+};
+
+Plan FullPlan();   // about four minutes with five subjects
+Plan QuickPlan();  // about half a minute: fewer sizes and rounds, shorter ones
+
+}  // namespace farcall::bench
+
+#endif  // FARCALL_BENCH_DEMO_PLAN_H_

@@ -1,0 +1,33 @@
+// What the demo measures: one transport in one mode.
+#ifndef FARCALL_BENCH_DEMO_SUBJECT_H_
+#define FARCALL_BENCH_DEMO_SUBJECT_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "farcall/bench/measure/workload.h"
+
+namespace farcall::bench {
+
+class Subject {
+ public:
+  virtual ~Subject() = default;
+
+  // As its records are named.
+  virtual std::string transport() const = 0;  // "tcp", "loopback", "floor/tcp", …
+  virtual std::string device() const = 0;     // "kernel", …
+  virtual Mode mode() const = 0;
+  virtual std::string path() const = 0;  // "eager", "rendezvous", "stream"
+
+  // Runs the workload once on the calling thread, against a server of its own (a process pinned to
+  // `server_core`, unless empty or in process), and leaves nothing running: whatever spins or wakes
+  // up between two measurements would disturb the other subjects'. Bounded: a server that does not
+  // start or does not answer is an error after a few seconds. Wrong replies are counted.
+  virtual absl::StatusOr<Measurement> Run(const Workload& workload,
+                                          std::optional<int> server_core) = 0;
+};
+
+}  // namespace farcall::bench
+
+#endif  // FARCALL_BENCH_DEMO_SUBJECT_H_

@@ -1,0 +1,75 @@
+// The records of a run, and the JSON file that they are kept in.
+#ifndef FARCALL_BENCH_MEASURE_RECORD_H_
+#define FARCALL_BENCH_MEASURE_RECORD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "farcall/bench/measure/workload.h"
+
+namespace farcall::bench {
+
+// One case, measured in one round. An empty optional was not measured and is left out of the file:
+// 0 would be a claim.
+struct Record {
+  std::string transport;  // "tcp", "loopback", "floor/tcp", …
+  std::string device;     // "kernel", …
+  std::string mode;       // NameOf(Mode)
+  std::string kind;       // NameOf(Case); "case" in the file
+  std::string path;       // "eager", "rendezvous", "stream"
+  uint64_t bytes = 0;
+  uint64_t outstanding = 0;
+  uint64_t connections = 1;
+  uint64_t round = 0;
+  std::optional<double> core_distance_ns;
+
+  uint64_t samples = 0;
+  uint64_t errors = 0;
+  double p50_us = 0;
+  double p90_us = 0;
+  double p99_us = 0;
+  double p999_us = 0;
+  double mean_us = 0;
+  double calls_per_s = 0;
+  double mb_per_s = 0;  // 10^6 bytes of payload in the measured direction
+  std::optional<double> cpu_us_per_call;
+  std::optional<double> allocations_per_call;
+  std::optional<double> copied_bytes_per_call;
+  std::optional<double> syscalls_per_call;
+  std::optional<double> sends_per_call;
+  std::optional<double> reads_per_call;
+  std::optional<double> doorbells_per_call;
+  std::optional<double> signalled_per_call;
+  std::optional<double> registrations_per_call;
+};
+
+// Sets `record`'s workload and its figures from samples on. Requires at least one sample.
+void SetFigures(const Workload& workload, const Measurement& measurement, Record& record);
+
+// Names and values, in the order in which they are written.
+using Facts = std::vector<std::pair<std::string, std::variant<std::string, double>>>;
+
+struct Report {
+  Facts machine;
+  Facts versions;
+  Facts settings;
+  std::vector<Record> records;
+};
+
+// The report as JSON text: {"machine": {…}, "versions": {…}, "settings": {…}, "records": […]}.
+// A figure that is no finite number is left out, as JSON cannot say it.
+std::string ToJson(const Report& report);
+
+// This machine: processor, number of cores, memory, kernel, hypervisor or not.
+Facts DescribeMachine();
+
+// Compiler, C library, and whether this was built with optimisation.
+Facts DescribeToolchain();
+
+}  // namespace farcall::bench
+
+#endif  // FARCALL_BENCH_MEASURE_RECORD_H_

@@ -1,0 +1,143 @@
+#include "farcall/bench/measure/table.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <tuple>
+
+#include "farcall/bench/measure/compare.h"
+
+namespace farcall::bench {
+namespace {
+
+constexpr char kFootnote[] =
+    "Medians over the rounds. 'ratio' is ours divided by the floor (plain sockets, no RPC) in the "
+    "same\n"
+    "mode: time for latency (1.10 is 10 % slower than the floor), calls/s for throughput and MB/s "
+    "for\n"
+    "bulk (0.90 is 10 % below it). It is taken round by round, only where both ran at the same "
+    "core\n"
+    "distance (a virtual machine's host moves cores, which changes results up to threefold), and "
+    "the\n"
+    "median of these is shown, with the lowest and highest behind it.\n";
+
+struct Row {
+  std::string transport;
+  std::string device;
+  std::string mode;
+  std::string path;
+  Rounds rounds;
+};
+
+struct Block {
+  std::string kind;
+  uint64_t bytes = 0;
+  uint64_t outstanding = 0;
+  std::vector<Row> rows;
+};
+
+std::vector<Block> IntoBlocks(const std::vector<Record>& records) {
+  std::vector<Block> blocks;
+  for (const Record& record : records) {
+    auto block = std::find_if(blocks.begin(), blocks.end(), [&](const Block& known) {
+      return std::tie(known.kind, known.bytes, known.outstanding) ==
+             std::tie(record.kind, record.bytes, record.outstanding);
+    });
+    if (block == blocks.end()) {
+      block = blocks.insert(block, {record.kind, record.bytes, record.outstanding, {}});
+    }
+    auto row = std::find_if(block->rows.begin(), block->rows.end(), [&](const Row& known) {
+      return std::tie(known.transport, known.device, known.mode, known.path) ==
+             std::tie(record.transport, record.device, record.mode, record.path);
+    });
+    if (row == block->rows.end()) {
+      row =
+          block->rows.insert(row, {record.transport, record.device, record.mode, record.path, {}});
+    }
+    row->rounds.push_back(record);
+  }
+  return blocks;
+}
+
+// The figure in which a case is judged.
+Figure JudgedBy(const std::string& kind) {
+  if (kind == NameOf(Case::kLatency)) return &Record::p50_us;
+  if (kind == NameOf(Case::kThroughput)) return &Record::calls_per_s;
+  return &Record::mb_per_s;
+}
+
+double MedianOf(Figure figure, const Rounds& rounds) {
+  std::vector<double> values;
+  for (const Record& record : rounds) values.push_back(record.*figure);
+  return Median(std::move(values));
+}
+
+template <typename... Arguments>
+std::string Format(const char* format, Arguments... arguments) {
+  char text[256];
+  std::snprintf(text, sizeof(text), format, arguments...);
+  return text;
+}
+
+// At most three significant digits behind what is whole: finer means nothing here.
+std::string FormatFigure(double value) {
+  if (value < 10) return Format("%.2f", value);
+  if (value < 1000) return Format("%.1f", value);
+  return Format("%.0f", value);
+}
+
+std::string FormatRatio(const Block& block, const Row& row, const std::string& floor) {
+  if (row.transport == floor) return "floor";
+  const auto other = std::find_if(block.rows.begin(), block.rows.end(), [&](const Row& candidate) {
+    return candidate.transport == floor && candidate.mode == row.mode;
+  });
+  if (other == block.rows.end()) return "no floor";
+  const std::optional<Ratio> ratio = RatioOf(JudgedBy(block.kind), row.rounds, other->rounds);
+  if (!ratio) return "no round at one core distance";
+  return Format("%.2f (%.2f-%.2f)", ratio->median, ratio->lowest, ratio->highest);
+}
+
+std::string FormatCpu(const Rounds& rounds) {
+  std::vector<double> values;
+  for (const Record& record : rounds) {
+    if (record.cpu_us_per_call) values.push_back(*record.cpu_us_per_call);
+  }
+  return values.empty() ? "-" : FormatFigure(Median(std::move(values)));
+}
+
+std::string FormatRow(const Block& block, const Row& row, const std::string& floor) {
+  const Rounds rounds = LargestGroup(row.rounds);
+  const std::string name = row.transport + " " + row.mode;
+  return Format("  %-16s %9s %9s %9s %9s %8s  %-9s %zu/%zu  %s\n", name.c_str(),
+                FormatFigure(MedianOf(&Record::p50_us, rounds)).c_str(),
+                FormatFigure(MedianOf(&Record::p99_us, rounds)).c_str(),
+                FormatFigure(MedianOf(&Record::calls_per_s, rounds)).c_str(),
+                FormatFigure(MedianOf(&Record::mb_per_s, rounds)).c_str(),
+                FormatCpu(rounds).c_str(), NameOf(GroupOf(rounds.front().core_distance_ns)),
+                rounds.size(), row.rounds.size(), FormatRatio(block, row, floor).c_str());
+}
+
+}  // namespace
+
+std::string FormatBytes(uint64_t bytes) {
+  constexpr uint64_t kKib = 1024;
+  constexpr uint64_t kMib = kKib * kKib;
+  if (bytes >= kMib && bytes % kMib == 0) return std::to_string(bytes / kMib) + " MiB";
+  if (bytes >= kKib && bytes % kKib == 0) return std::to_string(bytes / kKib) + " KiB";
+  return std::to_string(bytes) + " B";
+}
+
+std::string FormatTable(const std::vector<Record>& records, const std::string& floor) {
+  std::string out;
+  for (const Block& block : IntoBlocks(records)) {
+    out += Format("%s %s, %llu outstanding\n", block.kind.c_str(), FormatBytes(block.bytes).c_str(),
+                  static_cast<unsigned long long>(block.outstanding));
+    out += Format("  %-16s %9s %9s %9s %9s %8s  %-9s %s  %s\n", "", "p50 us", "p99 us", "calls/s",
+                  "MB/s", "CPU us", "cores", "rounds", "ratio");
+    for (const Row& row : block.rows) out += FormatRow(block, row, floor);
+    out += '\n';
+  }
+  return out + kFootnote;
+}
+
+}  // namespace farcall::bench

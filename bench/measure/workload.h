@@ -1,0 +1,46 @@
+// What one measurement does, and what it found: the words that every measured client shares.
+#ifndef FARCALL_BENCH_MEASURE_WORKLOAD_H_
+#define FARCALL_BENCH_MEASURE_WORKLOAD_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "farcall/bench/measure/latency_recorder.h"
+
+namespace farcall::bench {
+
+enum class Mode { kEvent, kBusy };  // sleeps in the kernel until something arrives, or spins
+
+enum class Case {
+  kLatency,      // the same bytes there and back, one outstanding
+  kThroughput,   // the same small bytes there and back, many outstanding on one connection
+  kBulkRequest,  // a large body there, a small answer back
+  kBulkReply,    // a small request there, a large body back
+};
+
+// As records and tables write them: "event", "busy"; "latency", "throughput", …
+const char* NameOf(Mode mode);
+const char* NameOf(Case workload_case);
+
+struct Workload {
+  Case kind = Case::kLatency;
+  size_t bytes = 32;    // of the payload in the measured direction
+  int outstanding = 1;  // calls in flight
+  std::chrono::nanoseconds duration = std::chrono::seconds(1);  // measured, after the warm-up
+  std::chrono::nanoseconds warm_up =
+      std::chrono::milliseconds(100);  // runs the same, recorded nowhere
+};
+
+struct Measurement {
+  LatencyRecorder latency;  // round trips of the calls that succeeded
+  uint64_t elapsed_ns = 0;  // of the measured part
+  uint64_t cpu_ns = 0;      // user and system time of both processes in the measured part
+  uint64_t errors = 0;      // calls that failed or whose reply was wrong
+  std::string first_error;  // what was wrong with the first of them
+};
+
+}  // namespace farcall::bench
+
+#endif  // FARCALL_BENCH_MEASURE_WORKLOAD_H_

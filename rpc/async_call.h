@@ -1,0 +1,122 @@
+// An asynchronous call: a ClientCall that owns an Asio handler.
+
+#ifndef FARCALL_RPC_ASYNC_CALL_H_
+#define FARCALL_RPC_ASYNC_CALL_H_
+
+#include <boost/asio/associated_allocator.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "farcall/rpc/call.h"
+#include "farcall/rpc/channel_core.h"
+#include "farcall/rpc/loop_executor.h"
+
+namespace farcall {
+
+// Whether handlers of `executor` may run inline here: it is that of a loop which this thread
+// drives.
+template <class Executor>
+bool RunsHere(const Executor& executor) {
+  if constexpr (std::is_same_v<Executor, LoopExecutor>) {
+    return executor.running_in_this_thread();
+  } else if constexpr (requires { executor.template target<LoopExecutor>(); }) {
+    const LoopExecutor* target = executor.template target<LoopExecutor>();
+    return target != nullptr && target->running_in_this_thread();
+  } else {
+    return false;
+  }
+}
+
+// `Convert` turns absl::StatusOr<Message> into what the handler takes.
+template <class Handler, class Convert>
+class AsyncCallOperation final : public ClientCall, private LoopTask {
+ public:
+  static void Start(std::shared_ptr<ChannelCore> core, PreparedCall call, Handler handler,
+                    Convert convert) {
+    uint64_t cancel_key = 0;
+    auto slot = asio::get_associated_cancellation_slot(handler);
+    if (slot.is_connected()) {
+      cancel_key = core->NextCancelKey();
+      slot.assign(
+          [to = std::weak_ptr<ChannelCore>(core), cancel_key](asio::cancellation_type type) {
+            if (type == asio::cancellation_type::none) return;
+            if (const auto alive = to.lock()) alive->RequestCancel(cancel_key);
+          });
+    }
+    Allocator allocator(asio::get_associated_allocator(handler));
+    AsyncCallOperation* operation = Traits::allocate(allocator, 1);
+    Traits::construct(allocator, operation, std::move(core), std::move(call), cancel_key,
+                      std::move(handler), std::move(convert));
+    EventLoop& loop = operation->core_->loop();
+    loop.AddAsyncWork();
+    loop.Submit(*operation);
+  }
+
+  AsyncCallOperation(std::shared_ptr<ChannelCore> core, PreparedCall call, uint64_t cancel_key,
+                     Handler handler, Convert convert)
+      : ClientCall(std::move(call), cancel_key),
+        core_(std::move(core)),
+        refused_(std::move(call.status)),
+        work_(asio::get_associated_executor(handler, core_->loop().executor())),
+        handler_(std::move(handler)),
+        convert_(std::move(convert)) {}
+
+ private:
+  using Allocator = typename std::allocator_traits<
+      asio::associated_allocator_t<Handler>>::template rebind_alloc<AsyncCallOperation>;
+  using Traits = std::allocator_traits<Allocator>;
+
+  void Run() override {
+    if (refused_.ok()) {
+      core_->Start(*this);
+    } else {
+      OnDone(refused_, {});
+    }
+  }
+
+  void OnDone(absl::Status status, Message reply) override {
+    // The handler may start the next call: this one's memory must be free for it.
+    const std::shared_ptr<ChannelCore> core = std::move(core_);
+    auto work = std::move(work_);
+    auto result = convert_(status.ok() ? absl::StatusOr<Message>(std::move(reply))
+                                       : absl::StatusOr<Message>(std::move(status)));
+    Handler handler = std::move(handler_);
+    Allocator allocator(asio::get_associated_allocator(handler));
+    Traits::destroy(allocator, this);
+    Traits::deallocate(allocator, this, 1);
+
+    core->loop().RemoveAsyncWork();
+    if (RunsHere(work.get_executor())) {
+      std::move(handler)(std::move(result));
+      return;
+    }
+    asio::dispatch(work.get_executor(),
+                   [handler = std::move(handler), result = std::move(result)]() mutable {
+                     std::move(handler)(std::move(result));
+                   });
+  }
+
+  std::shared_ptr<ChannelCore> core_;
+  const absl::Status refused_;
+  // Keeps the handler's context running until the handler did.
+  asio::executor_work_guard<asio::associated_executor_t<Handler, LoopExecutor>> work_;
+  Handler handler_;
+  Convert convert_;
+};
+
+template <class Handler, class Convert>
+void StartAsyncCall(const Channel& channel, PreparedCall call, Handler handler, Convert convert) {
+  AsyncCallOperation<Handler, Convert>::Start(channel.core().shared_from_this(), std::move(call),
+                                              std::move(handler), std::move(convert));
+}
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_ASYNC_CALL_H_

@@ -1,0 +1,62 @@
+#include "farcall/rpc/call.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/builder.h"
+#include "farcall/rpc/bytes.h"
+#include "farcall/rpc/channel.h"
+#include "farcall/rpc/channel_core.h"
+
+namespace farcall {
+namespace {
+
+// A deadline so far away that it never comes still has to fit a clock.
+constexpr Duration kLongestTimeout = std::chrono::hours(24 * 365);
+
+absl::Status Fill(PreparedCall& call, const Channel& channel, MessageBuilder& builder,
+                  const CallOptions& options) {
+  const Duration timeout =
+      options.timeout == Duration(0) ? channel.options().default_timeout : options.timeout;
+  call.deadline = channel.loop().clock().Now() + std::min(timeout, kLongestTimeout);
+  absl::StatusOr<Buffer> body = builder.Release();
+  if (!body.ok()) return body.status();
+  call.message.body = *std::move(body);
+  call.message.attachment = builder.TakeAttachment();
+  HeadBuilder head(*builder.pool());
+  if (absl::Status added = AddMetadata(options.metadata, head); !added.ok()) return added;
+  call.message.head = head.Finish({});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, MessageBuilder& builder,
+                         const CallOptions& options) {
+  PreparedCall call;
+  call.method = &method;
+  call.info = options.info;
+  call.wait_for_ready = options.wait_for_ready;
+  if (call.info != nullptr && call.info->record_stages) {
+    call.info->stages = CallStages();
+    call.info->stages.started = Clock::Steady().Now();
+  }
+  call.status = Fill(call, channel, builder, options);
+  if (!call.status.ok()) call.status = WithOutcome(call.status, Outcome::kNotSent);
+  return call;
+}
+
+ClientCall::ClientCall(PreparedCall&& prepared, uint64_t cancel_key)
+    : method_(prepared.method),
+      message_(std::move(prepared.message)),
+      info_(prepared.info),
+      deadline_(prepared.deadline),
+      cancel_key_(cancel_key),
+      wait_for_ready_(prepared.wait_for_ready) {}
+
+void ClientCall::OnTimer() {
+  channel_->End(*this, absl::DeadlineExceededError(
+                           absl::StrCat("the deadline of ", Absl(method_->name), " passed")));
+}
+
+}  // namespace farcall

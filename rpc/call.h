@@ -1,0 +1,121 @@
+// One call as its caller's side sees it: options in, outcome out, and the states between.
+//
+//   from       event                            to          why
+//   new        started                          waiting     no connection is ready, or the peer
+//   serves its fill waiting    a connection takes it            sending     its head has an id; the
+//   transport owns the message sending    the message left                 awaiting sending    the
+//   message came back            waiting     the connection ended first: not sent, try the next
+//   sending    deadline or cancel               withdrawn   the transport is asked for the message
+//   back withdrawn  the message came back            done        not sent withdrawn  the message
+//   left                 done        outcome unknown; CANCEL follows awaiting   deadline or cancel
+//   done        outcome unknown; CANCEL follows any sent   reply                            done
+//   answered any sent   the connection ended             done        outcome unknown waiting
+//   deadline, cancel, no connection  done        not sent
+
+#ifndef FARCALL_RPC_CALL_H_
+#define FARCALL_RPC_CALL_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "farcall/rpc/clock.h"
+#include "farcall/rpc/message.h"
+#include "farcall/rpc/metadata.h"
+#include "farcall/rpc/method.h"
+#include "farcall/rpc/outcome.h"
+#include "farcall/rpc/timer_wheel.h"
+#include "farcall/rpc/transport.h"
+
+namespace farcall {
+
+class Channel;
+class ChannelCore;
+class ClientSession;
+class MessageBuilder;
+
+// When a call passed its stages, by the machine's steady clock; zero where it did not, or where
+// nobody asked.
+struct CallStages {
+  TimePoint started{};   // the caller's method was entered
+  TimePoint handed{};    // the message was given to the transport
+  TimePoint left{};      // the transport said that it left
+  TimePoint answered{};  // the reply was whole
+};
+
+// What can be told about a call beside its result. Filled before the call completes.
+struct CallInfo {
+  bool record_stages = false;  // set by the caller: costs four readings of the clock
+  CallStages stages = {};
+  Metadata reply_metadata = {};  // of replies and of error replies
+  Outcome outcome = Outcome::kNotSent;
+};
+
+struct CallOptions {
+  // From now until the answer; the server is told. 0: the channel's default. Every call has one.
+  Duration timeout = Duration(0);
+  // While the server cannot be reached, wait for it until the deadline instead of failing at once.
+  bool wait_for_ready = false;
+  Metadata metadata = {};
+  // Must outlive the call; not shared by calls under way at the same time.
+  CallInfo* info = nullptr;
+};
+
+// A request on its way from the stub to the loop: built, with its metadata in the head, and timed.
+struct PreparedCall {
+  absl::Status status;  // not OK: it cannot be sent, and why
+  const MethodInfo* method = nullptr;
+  Message message;  // head with fields but without a header yet
+  CallInfo* info = nullptr;
+  TimePoint deadline{};
+  bool wait_for_ready = false;
+};
+
+// Takes what `builder` built. Any thread.
+PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, MessageBuilder& builder,
+                         const CallOptions& options);
+
+// The base of a call under way. Whoever starts it owns it and keeps it until OnDone, which runs
+// exactly once, on the driver of the channel's loop, never from inside Start. All members belong to
+// the driver once started.
+class ClientCall : private Timer {
+ public:
+  // `cancel_key` names the call to ChannelCore::RequestCancel; 0: it cannot be cancelled.
+  explicit ClientCall(PreparedCall&& prepared, uint64_t cancel_key = 0);
+  ~ClientCall() override = default;
+
+ protected:
+  // The call is over and out of every table; it may be destroyed. `reply` is meaningful when
+  // `status` is OK.
+  virtual void OnDone(absl::Status status, Message reply) = 0;
+
+ private:
+  friend class CallTable;
+  friend class ChannelCore;
+  friend class ClientSession;
+  enum class State : uint8_t { kNew, kWaiting, kSending, kWithdrawn, kAwaiting, kDone };
+
+  void OnTimer() override;
+
+  // Set before the start.
+  const MethodInfo* method_ = nullptr;
+  Message message_;  // head with fields but without a header yet
+  CallInfo* info_ = nullptr;
+  TimePoint deadline_{};
+  uint64_t cancel_key_ = 0;  // names the call to ChannelCore::Cancel; 0: cannot be cancelled
+  bool wait_for_ready_ = false;
+
+  // While under way.
+  State state_ = State::kNew;
+  ChannelCore* channel_ = nullptr;
+  ClientSession* session_ = nullptr;  // null while waiting
+  uint64_t id_ = 0;                   // in session_'s table
+  Ticket ticket_ = 0;                 // of the request
+  Ticket reply_ticket_ = 0;           // of a reply that was announced
+  absl::Status cause_;                // why it was withdrawn, or how it will end
+  ClientCall* previous_ = nullptr;    // in the channel's queue
+  ClientCall* next_ = nullptr;
+};
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_CALL_H_

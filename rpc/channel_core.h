@@ -1,0 +1,107 @@
+// ChannelCore: what stands behind the handles of a channel. For rpc/ itself; users hold a Channel.
+//
+//   state        event                     to           and
+//   connecting   HELLO came                ready        waiting calls are sent
+//   connecting   the attempt failed        backoff      waiting calls fail (wait_for_ready ones
+//   stay) ready        the connection was lost   connecting   at once ready        the peer drains
+//   connecting   the old connection carries its calls to their end backoff      the pause is over
+//   connecting any          the last handle is gone   closed       every call ends
+
+#ifndef FARCALL_RPC_CHANNEL_CORE_H_
+#define FARCALL_RPC_CHANNEL_CORE_H_
+
+#include <atomic>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "farcall/rpc/call.h"
+#include "farcall/rpc/channel.h"
+#include "farcall/rpc/client_session.h"
+#include "farcall/rpc/mutex.h"
+
+namespace farcall {
+
+class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
+                          private ClientSession::Owner,
+                          private Timer,
+                          private LoopTask {
+ public:
+  ChannelCore(std::shared_ptr<Transport> transport, Endpoint endpoint, ChannelOptions options);
+  ~ChannelCore() override;
+
+  // ---- any thread ----
+  EventLoop& loop() const { return *loop_; }
+  const std::shared_ptr<EventLoop>& shared_loop() const { return loop_; }
+  const ChannelOptions& options() const { return options_; }
+  std::shared_ptr<BufferPool> pool() const;
+  uint64_t NextCancelKey() { return next_cancel_key_.fetch_add(1, std::memory_order_relaxed); }
+  // Ends the call with that key, if it is under way, with CANCELLED; later, on the loop.
+  void RequestCancel(uint64_t key);
+
+  // ---- driver only ----
+  void Connect();
+  // Takes `call` until its OnDone, which never runs inside this.
+  void Start(ClientCall& call);
+  // Ends a call before its answer.
+  void End(ClientCall& call, const absl::Status& cause);
+  void Shutdown();
+  ChannelInfo Info() const;
+
+ private:
+  using State = ChannelInfo::State;
+
+  // ClientSession::Owner
+  void OnSessionReady(ClientSession& session) override;
+  void OnCallLeft(ClientSession& session) override;
+  void Finish(ClientCall& call, absl::Status status, Message reply) override;
+  void Return(ClientCall& call) override;
+  void OnSessionDraining(ClientSession& session) override;
+  void OnSessionEnded(ClientSession& session, const absl::Status& status) override;
+  void OnLateReply() override { ++stats_.late_replies; }
+
+  void OnTimer() override { Connect(); }  // the pause is over
+  void Run() override;                    // LoopTask: ends the calls of doomed_
+
+  void OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connection);
+  void OnAttemptFailed(const absl::Status& status);
+  void Wait(ClientCall& call);
+  void SendWaiting();
+  // Ends a call that no session carries, at the end of this turn.
+  void Doom(ClientCall& call, const absl::Status& cause);
+  void Unlink(ClientCall& call);
+  void Bury(ClientSession& session);
+  Duration NextPause();
+  SessionOptions MakeSessionOptions() const;
+
+  // Constant after construction.
+  const std::shared_ptr<Transport> transport_;
+  const Endpoint endpoint_;
+  const ChannelOptions options_;
+  const std::shared_ptr<EventLoop> loop_;
+
+  std::atomic<uint64_t> next_cancel_key_{1};
+  mutable Mutex pool_mutex_;
+  std::shared_ptr<BufferPool> pool_ ABSL_GUARDED_BY(pool_mutex_);
+
+  // Touched on the loop only.
+  State state_ = State::kConnecting;
+  std::unique_ptr<Transport::PendingConnect> connecting_;
+  std::unique_ptr<ClientSession> session_;                // connecting (HELLO pending) or ready
+  std::shared_ptr<ChannelCore> self_;                     // while closed but not yet disconnected
+  std::vector<std::unique_ptr<ClientSession>> draining_;  // carry old calls to their end
+  ClientCall* first_waiting_ = nullptr;
+  ClientCall* last_waiting_ = nullptr;
+  size_t waiting_ = 0;
+  std::vector<ClientCall*> doomed_;
+  absl::flat_hash_map<uint64_t, ClientCall*> cancellable_;
+  absl::Status last_error_;
+  int failed_attempts_ = 0;
+  std::minstd_rand random_;
+  ChannelStats stats_;
+};
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_CHANNEL_CORE_H_

@@ -1,0 +1,180 @@
+#include "farcall/rpc/client_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
+#include "farcall/rpc/metadata.h"
+
+namespace farcall {
+
+absl::Status ClientSession::CheckSize(const ClientCall& call) const {
+  const Hello& peer = peer_hello();
+  const Message& message = call.message_;
+  if (message.body.size() > peer.max_body_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("a request of ", message.body.size(),
+                                                     " bytes; ", peer_address(), " takes ",
+                                                     peer.max_body_bytes, " (its max_body_bytes)"));
+  }
+  if (message.attachment.size() > peer.max_attachment_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("an attachment of ", message.attachment.size(), " bytes; ", peer_address(),
+                     " takes ", peer.max_attachment_bytes, " (its max_attachment_bytes)"));
+  }
+  return absl::OkStatus();
+}
+
+void ClientSession::Carry(ClientCall& call) {
+  calls_.Insert(call);
+  call.session_ = this;
+  call.state_ = ClientCall::State::kSending;
+  const Duration left = call.deadline_ - loop().now();
+  EncodeHeader({.type = FrameType::kRequest,
+                .call = call.id_,
+                .method = call.method_->id,
+                .timeout_ns = static_cast<uint64_t>(std::max<Duration::rep>(1, left.count()))},
+               call.message_.head.data());
+  if (call.info_ != nullptr && call.info_->record_stages) {
+    call.info_->stages.handed = Clock::Steady().Now();
+  }
+  call.ticket_ = connection().Send(
+      std::move(call.message_),
+      [this, id = call.id_](SendResult result) { OnSent(id, std::move(result)); });
+}
+
+void ClientSession::OnSent(uint64_t id, SendResult result) {
+  ClientCall* call = calls_.Find(id);
+  if (call == nullptr) return;  // it was answered or ended meanwhile
+  if (result.sent) {
+    if (call->info_ != nullptr && call->info_->record_stages) {
+      call->info_->stages.left = Clock::Steady().Now();
+    }
+    if (call->state_ != ClientCall::State::kWithdrawn) {
+      call->state_ = ClientCall::State::kAwaiting;  // an ended connection is OnEnded's to report
+      return;
+    }
+    SendControl({.type = FrameType::kCancel, .call = id});
+    Leave(*call, WithOutcome(call->cause_, Outcome::kUnknown), {});
+    return;
+  }
+  call->message_ = std::move(result.message);
+  if (call->state_ == ClientCall::State::kWithdrawn) {
+    Leave(*call, WithOutcome(call->cause_, Outcome::kNotSent), {});
+  } else if (absl::IsResourceExhausted(result.status)) {
+    Leave(*call, WithOutcome(result.status, Outcome::kNotSent), {});
+  } else {
+    calls_.Erase(*call);
+    call->session_ = nullptr;
+    owner_.Return(*call);
+  }
+}
+
+void ClientSession::EndCall(ClientCall& call, const absl::Status& cause) {
+  switch (call.state_) {
+    case ClientCall::State::kSending:
+      call.state_ = ClientCall::State::kWithdrawn;
+      call.cause_ = cause;
+      connection().Withdraw(call.ticket_);
+      break;
+    case ClientCall::State::kAwaiting:
+      if (call.reply_ticket_ != 0) connection().Abandon(call.reply_ticket_, cause);
+      SendControl({.type = FrameType::kCancel, .call = call.id_});
+      Leave(call, WithOutcome(cause, Outcome::kUnknown), {});
+      break;
+    default:
+      break;  // withdrawn already: its end is on the way
+  }
+}
+
+absl::Status ClientSession::CheckReply(const FrameHeader& header, MessageSizes sizes) const {
+  const MessageLimits& limits = options().limits;
+  if (sizes.body > limits.max_body_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the reply has ", sizes.body, " bytes; this channel takes ",
+                     limits.max_body_bytes, " (limits.max_body_bytes)"));
+  }
+  if (sizes.attachment > limits.max_attachment_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the reply's attachment has ", sizes.attachment, " bytes; this channel takes ",
+                     limits.max_attachment_bytes, " (limits.max_attachment_bytes)"));
+  }
+  if (header.status != 0 && (sizes.body != 0 || sizes.attachment != 0)) {
+    return absl::InternalError("the peer sent a payload with an error reply");
+  }
+  return absl::OkStatus();
+}
+
+Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
+                                   std::span<const std::byte> /*head*/, MessageSizes sizes) {
+  if (header.type != FrameType::kReply) {
+    return {.refused = Violation("a REQUEST from the side that serves"), .attachment = {}};
+  }
+  ClientCall* call = calls_.Find(header.call);
+  if (call == nullptr) {
+    owner_.OnLateReply();
+    return {.refused = absl::CancelledError("a reply to a call that has ended"), .attachment = {}};
+  }
+  if (call->reply_ticket_ != 0) {
+    return {.refused = Violation("a second REPLY to one call"), .attachment = {}};
+  }
+  call->reply_ticket_ = ticket;
+  if (absl::Status refused = CheckReply(header, sizes); !refused.ok()) {
+    // The server did answer: the handler ran.
+    Leave(*call, refused, {});
+    return {.refused = refused, .attachment = {}};
+  }
+  return {};
+}
+
+void ClientSession::OnCall(const FrameHeader& header, Message message) {
+  ClientCall* call = calls_.Find(header.call);
+  if (call == nullptr) {
+    owner_.OnLateReply();
+    return;
+  }
+  if (call->info_ != nullptr) {
+    if (call->info_->record_stages) call->info_->stages.answered = Clock::Steady().Now();
+    call->info_->reply_metadata = MetadataView(message.head.bytes()).ToMetadata();
+  }
+  absl::Status status = ReadStatus(header, message.head.bytes());
+  status.ErasePayload(kOutcomePayload);  // what the outcome is, is decided here
+  if ((header.flags & kFlagNotRun) != 0) status = WithOutcome(status, Outcome::kNotSent);
+  Leave(*call, std::move(status), std::move(message));
+}
+
+void ClientSession::OnAbandoned(Ticket ticket, absl::Status status) {
+  // Rare: a payload that could not be taken. The ended call is not in the table any more.
+  if (ClientCall* call = calls_.FindIf(
+          [ticket](const ClientCall& candidate) { return candidate.reply_ticket_ == ticket; })) {
+    Leave(*call, WithOutcome(status, Outcome::kUnknown), {});
+  }
+}
+
+void ClientSession::OnCancel(uint64_t /*call*/) {
+  Violation("a CANCEL from the side that serves").IgnoreError();
+}
+
+void ClientSession::Leave(ClientCall& call, absl::Status status, Message reply) {
+  // A reply can overtake the request's own end: the server refused a payload that is still going
+  // out.
+  if (call.state_ == ClientCall::State::kSending) connection().Withdraw(call.ticket_);
+  calls_.Erase(call);
+  call.session_ = nullptr;
+  owner_.Finish(call, std::move(status), std::move(reply));
+  owner_.OnCallLeft(*this);
+}
+
+void ClientSession::OnEnded(const absl::Status& status) {
+  // Every `done` ran before: what is still here was sent.
+  owner_.OnSessionEnded(*this, status);
+  while (ClientCall* call = calls_.Any()) {
+    calls_.Erase(*call);
+    call->session_ = nullptr;
+    const absl::Status& cause =
+        call->state_ == ClientCall::State::kWithdrawn ? call->cause_ : status;
+    owner_.Finish(*call, WithOutcome(cause, Outcome::kUnknown), {});
+  }
+}
+
+}  // namespace farcall

@@ -1,0 +1,74 @@
+// ClientSession: the calls that one connection carries for a channel.
+//
+// Belongs to the loop's driver. Calls enter by Carry and leave by the owner's Finish or Return,
+// each exactly once.
+
+#ifndef FARCALL_RPC_CLIENT_SESSION_H_
+#define FARCALL_RPC_CLIENT_SESSION_H_
+
+#include <memory>
+
+#include "farcall/rpc/call.h"
+#include "farcall/rpc/call_table.h"
+#include "farcall/rpc/session.h"
+
+namespace farcall {
+
+class ClientSession final : public Session {
+ public:
+  // Told on the driver, never from inside a method that the owner called, except Finish from
+  // EndCall.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void OnSessionReady(ClientSession& session) = 0;
+    // A place in the peer's limit of calls became free.
+    virtual void OnCallLeft(ClientSession& session) = 0;
+    virtual void Finish(ClientCall& call, absl::Status status, Message reply) = 0;
+    // No byte of the call left before the connection ended; its message is whole again.
+    virtual void Return(ClientCall& call) = 0;
+    virtual void OnSessionDraining(ClientSession& session) = 0;
+    virtual void OnSessionEnded(ClientSession& session, const absl::Status& status) = 0;
+    // A reply came for a call that had ended.
+    virtual void OnLateReply() = 0;
+  };
+
+  ClientSession(EventLoop& loop, std::unique_ptr<Connection> connection, SessionOptions options,
+                Owner& owner)
+      : Session(loop, std::move(connection), std::move(options)), owner_(owner) {}
+
+  bool full() const { return calls_.size() >= peer_hello().max_calls_in_flight; }
+  size_t calls() const { return calls_.size(); }
+
+  // Why the peer would refuse `call` for its size; OK when it would not.
+  absl::Status CheckSize(const ClientCall& call) const;
+
+  // Sends the call. Precondition: ready(), !full(), CheckSize is OK.
+  void Carry(ClientCall& call);
+
+  // Ends the call before its reply, for `cause` (deadline, cancel, shutdown).
+  void EndCall(ClientCall& call, const absl::Status& cause);
+
+  const std::shared_ptr<BufferPool>& pool() { return connection().pool(); }
+
+ private:
+  void OnReady() override { owner_.OnSessionReady(*this); }
+  Admission AdmitCall(Ticket ticket, const FrameHeader& header, std::span<const std::byte> head,
+                      MessageSizes sizes) override;
+  void OnCall(const FrameHeader& header, Message message) override;
+  void OnAbandoned(Ticket ticket, absl::Status status) override;
+  void OnCancel(uint64_t call) override;
+  void OnDraining() override { owner_.OnSessionDraining(*this); }
+  void OnEnded(const absl::Status& status) override;
+
+  void OnSent(uint64_t id, SendResult result);
+  absl::Status CheckReply(const FrameHeader& header, MessageSizes sizes) const;
+  void Leave(ClientCall& call, absl::Status status, Message reply);
+
+  Owner& owner_;
+  CallTable calls_;
+};
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_CLIENT_SESSION_H_

@@ -1,0 +1,191 @@
+#include "farcall/rpc/server.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
+#include "farcall/rpc/log.h"
+#include "farcall/rpc/mutex.h"
+#include "farcall/rpc/server_loop.h"
+
+namespace farcall {
+namespace {
+
+// How often a waiting Shutdown looks whether the last call is done: a rare wait needs no signal on
+// every reply.
+constexpr Duration kLook = std::chrono::milliseconds(1);
+constexpr Duration kComplain = std::chrono::seconds(5);
+
+// For connections to close after they were told to: a turn of their loop.
+constexpr Duration kCloseTime = std::chrono::seconds(1);
+
+}  // namespace
+
+class ServerState {
+ public:
+  explicit ServerState(ServerOptions options) {
+    shared_.options = std::move(options);
+    auto& loops = shared_.options.external_loops;
+    for (size_t i = loops.size(); i < shared_.options.loops; ++i) {
+      loops.push_back(std::make_shared<EventLoop>(EventLoopOptions{
+          .mode = shared_.options.mode, .name = absl::StrCat("fc-server", i), .dedicated = true}));
+    }
+    for (auto& loop : loops) loops_.push_back(std::make_unique<ServerLoop>(loop, shared_));
+  }
+
+  absl::Status Add(const Service& service) {
+    MutexLock lock(mutex_);
+    if (!listeners_.empty()) {
+      return absl::FailedPreconditionError("services are added before the server listens");
+    }
+    if (absl::Status added = shared_.dispatcher.Add(service); !added.ok()) return added;
+    const bool blocking = std::any_of(service.methods().begin(), service.methods().end(),
+                                      [](const BoundMethod& method) { return method.on_workers; });
+    if (blocking && shared_.workers == nullptr) {
+      shared_.workers =
+          std::make_unique<asio::thread_pool>(std::max<size_t>(1, shared_.options.workers));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Endpoint> Listen(const std::shared_ptr<Transport>& transport,
+                                  const Endpoint& endpoint) {
+    std::vector<EventLoop*> loops;
+    loops.reserve(loops_.size());
+    for (auto& loop : loops_) loops.push_back(&loop->loop());
+    absl::StatusOr<std::unique_ptr<Listener>> listener = transport->Listen(
+        endpoint, std::move(loops), [this](EventLoop& loop, std::unique_ptr<Connection> accepted) {
+          HomeOf(loop).Accept(std::move(accepted));
+        });
+    if (!listener.ok()) return listener.status();
+    Endpoint address = (*listener)->address();
+    Log(LogLevel::kInfo, absl::StrCat("server: listening on ", address.ToString()));
+    MutexLock lock(mutex_);
+    transports_.push_back(transport);
+    listeners_.push_back(*std::move(listener));
+    return address;
+  }
+
+  void Drain() {
+    if (shared_.draining.exchange(true)) return;
+    std::vector<std::unique_ptr<Listener>> listeners;
+    {
+      MutexLock lock(mutex_);
+      listeners.swap(listeners_);
+    }
+    for (auto& listener : listeners) listener->Stop();
+    listeners.clear();
+    for (auto& loop : loops_) {
+      loop->loop().Post([home = loop.get()] { home->Drain(); });
+    }
+  }
+
+  absl::Status Shutdown(Duration grace) {
+    Drain();
+    const bool drained = WaitUntil(grace, [this] { return Idle(); });
+    auto cut = std::make_shared<std::atomic<size_t>>(0);
+    for (auto& loop : loops_) {
+      loop->loop().Post([home = loop.get(), cut] {
+        cut->fetch_add(home->Cut(absl::UnavailableError("the server shut down")));
+      });
+    }
+    WaitUntil(kCloseTime, [this] { return Count(shared_.counters.connections_open) == 0; });
+    {
+      MutexLock lock(mutex_);
+      shut_down_ = true;
+    }
+    shut_down_changed_.notify_all();
+    if (drained || cut->load() == 0) return absl::OkStatus();
+    return absl::DeadlineExceededError(
+        absl::StrCat(cut->load(), " calls were cut short by the shutdown"));
+  }
+
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_.native());
+    shut_down_changed_.wait(lock, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return shut_down_; });
+  }
+
+  // Handlers use the services' objects: nothing goes before the last one is done.
+  void WaitForHandlers() {
+    while (!WaitUntil(kComplain, [this] { return Count(shared_.counters.calls_running) == 0; })) {
+      Log(LogLevel::kWarning,
+          absl::StrCat("server: waiting for ", Count(shared_.counters.calls_running),
+                       " handlers that still run although their calls were cancelled"));
+    }
+    if (shared_.workers != nullptr) shared_.workers->join();
+  }
+
+  ServerStats stats() const {
+    const ServerCounters& c = shared_.counters;
+    return {.connections_accepted = Count(c.connections_accepted),
+            .connections_refused = Count(c.connections_refused),
+            .connections_open = Count(c.connections_open),
+            .calls_started = Count(c.calls_started),
+            .calls_refused = Count(c.calls_refused),
+            .calls_running = Count(c.calls_running),
+            .replies_ok = Count(c.replies_ok),
+            .replies_failed = Count(c.replies_failed),
+            .replies_dropped = Count(c.replies_dropped)};
+  }
+
+ private:
+  static uint64_t Count(const std::atomic<uint64_t>& counter) {
+    return counter.load(std::memory_order_acquire);
+  }
+
+  ServerLoop& HomeOf(EventLoop& loop) {
+    return **std::find_if(loops_.begin(), loops_.end(),
+                          [&](const auto& home) { return &home->loop() == &loop; });
+  }
+
+  // Peers close their connections when they are told that the server drains and their calls are
+  // done.
+  bool Idle() const {
+    return Count(shared_.counters.calls_running) == 0 &&
+           Count(shared_.counters.connections_open) == 0;
+  }
+
+  template <class Condition>
+  static bool WaitUntil(Duration bound, Condition condition) {
+    const TimePoint end = Clock::Steady().Now() + bound;
+    while (!condition()) {
+      if (Clock::Steady().Now() >= end) return false;
+      std::this_thread::sleep_for(kLook);
+    }
+    return true;
+  }
+
+  ServerShared shared_;
+  // Before loops_: a transport outlives the connections that it made.
+  std::vector<std::shared_ptr<Transport>> transports_;
+  std::vector<std::unique_ptr<ServerLoop>> loops_;
+
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Listener>> listeners_ ABSL_GUARDED_BY(mutex_);
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  std::condition_variable shut_down_changed_;
+};
+
+Server::Server(ServerOptions options) : state_(std::make_unique<ServerState>(std::move(options))) {}
+
+Server::~Server() {
+  Shutdown(Duration(0)).IgnoreError();
+  state_->WaitForHandlers();
+}
+
+absl::Status Server::Add(const Service& service) { return state_->Add(service); }
+
+absl::StatusOr<Endpoint> Server::Listen(const std::shared_ptr<Transport>& transport,
+                                        const Endpoint& endpoint) {
+  return state_->Listen(transport, endpoint);
+}
+
+void Server::Drain() { state_->Drain(); }
+absl::Status Server::Shutdown(Duration grace) { return state_->Shutdown(grace); }
+void Server::Wait() { state_->Wait(); }
+ServerStats Server::stats() const { return state_->stats(); }
+
+}  // namespace farcall

@@ -1,0 +1,92 @@
+// Server: services on as many addresses and loops as it is told.
+//
+// A connection lives on one loop for its whole life; loops share nothing but the services. Handlers
+// run on their connection's loop, those of blocking services on a pool of worker threads. Add
+// services, then listen, then Wait or go on.
+
+#ifndef FARCALL_RPC_SERVER_H_
+#define FARCALL_RPC_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "farcall/rpc/event_loop.h"
+#include "farcall/rpc/limits.h"
+#include "farcall/rpc/service.h"
+#include "farcall/rpc/transport.h"
+
+namespace farcall {
+
+struct ServerOptions {
+  // Loops, each with a thread of its own in `mode`.
+  size_t loops = 1;
+  ProgressMode mode = ProgressMode::kAdaptive;
+  // Instead of those: loops that somebody else drives (tests, simulations).
+  std::vector<std::shared_ptr<EventLoop>> external_loops = {};
+
+  // Threads for blocking services, started with the first such service, and how many calls may wait
+  // for one; one more is RESOURCE_EXHAUSTED.
+  size_t workers = 8;
+  size_t max_waiting_for_workers = 1024;
+
+  MessageLimits limits = {};
+  KeepaliveOptions keepalive = {};
+  size_t max_connections = 100'000;  // one more is refused with RESOURCE_EXHAUSTED
+};
+
+struct ServerStats {
+  uint64_t connections_accepted = 0, connections_refused = 0, connections_open = 0;
+  uint64_t calls_started = 0;  // requests whose handler was run
+  uint64_t calls_refused = 0;  // answered without a handler: unknown, oversize, malformed, draining
+  uint64_t calls_running = 0;
+  uint64_t replies_ok = 0, replies_failed = 0;
+  uint64_t replies_dropped = 0;  // nobody waited any more
+};
+
+class ServerState;
+
+class Server {
+ public:
+  explicit Server(ServerOptions options = {});
+  // Shutdown without a grace period, then waits for handlers that still run (they use the services'
+  // objects), saying in the log which. Not from a handler.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Before Listen. ALREADY_EXISTS for a second service of a name or for colliding method ids;
+  // FAILED_PRECONDITION after Listen. The object that the service is bound to must outlive the
+  // server.
+  absl::Status Add(const Service& service);
+
+  // Accepts connections at `endpoint` from now on; returns the address that clients can dial (the
+  // port that was bound). farcall::Listen (transports/dial.h) is the usual way. Any thread but a
+  // handler's.
+  absl::StatusOr<Endpoint> Listen(const std::shared_ptr<Transport>& transport,
+                                  const Endpoint& endpoint);
+
+  // Stops accepting and tells every peer that no new calls are taken; calls under way go on. Any
+  // thread; returns at once.
+  void Drain();
+
+  // Drains, waits up to `grace` for the calls under way, then cancels what is left and closes every
+  // connection. OK when nothing was cut short, else DEADLINE_EXCEEDED with the number. Not from a
+  // handler.
+  absl::Status Shutdown(Duration grace);
+
+  // Returns once Shutdown, on another thread, is through.
+  void Wait();
+
+  // Any thread.
+  ServerStats stats() const;
+
+ private:
+  std::unique_ptr<ServerState> state_;
+};
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_SERVER_H_

@@ -1,0 +1,89 @@
+#include "farcall/rpc/server_call.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
+#include "farcall/rpc/server_loop.h"
+#include "farcall/rpc/server_session.h"
+
+namespace farcall {
+
+ServerCall::ServerCall(ServerLoop& home) : Context(home.loop().executor()), home_(home) {}
+
+Message ServerCall::TakeRequest() {
+  Message taken;
+  taken.body = std::move(request_.body);
+  taken.attachment = std::move(request_.attachment);
+  return taken;
+}
+
+void ServerCall::Finish(absl::Status status, MessageBuilder& reply) {
+  KeepResult(std::move(status), reply);
+  if (home_.loop().IsDriver()) {
+    SendResult();
+  } else {
+    home_.loop().Submit(*this);
+  }
+}
+
+void ServerCall::KeepResult(absl::Status status, MessageBuilder& reply) {
+  status_ = std::move(status);
+  if (!status_.ok()) return;
+  if (!reply.finished()) {
+    status_ = absl::InternalError(
+        absl::StrCat("the handler of ", Absl(method_->name),
+                     " returned OK without a reply: it must call reply.Finish or reply.Pack"));
+    return;
+  }
+  absl::StatusOr<Buffer> body = reply.Release();
+  if (!body.ok()) {
+    status_ = body.status();
+    return;
+  }
+  reply_body_ = *std::move(body);
+  reply_attachment_ = reply.TakeAttachment();
+}
+
+void ServerCall::Run() { SendResult(); }
+
+void ServerCall::SendResult() {
+  ServerCounters& counters = home_.shared().counters;
+  if (session_ != nullptr) {
+    session_->Reply(*this);
+  } else {
+    Count(counters.replies_dropped);
+  }
+  home_.GiveBack(*this);
+  counters.calls_running.fetch_sub(1, std::memory_order_release);
+}
+
+void ServerCall::Cancel() {
+  if (cancelled_.exchange(true, std::memory_order_acq_rel)) return;
+  signal_.emit(asio::cancellation_type::terminal);
+}
+
+void ServerCall::OnTimer() {
+  if (session_ != nullptr) {
+    session_->Expire(*this);
+  } else {
+    Cancel();
+  }
+}
+
+void ServerCall::Clear() {
+  Disarm();
+  signal_.slot().clear();
+  cancelled_.store(false, std::memory_order_relaxed);
+  request_ = Message();
+  reply_metadata_.clear();
+  peer_.reset();
+  pool_.reset();
+  session_ = nullptr;
+  whole_ = false;
+  status_ = absl::OkStatus();
+  reply_body_.Reset();
+  reply_attachment_.Reset();
+}
+
+}  // namespace farcall

@@ -1,0 +1,110 @@
+#include "farcall/rpc/server_loop.h"
+
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
+#include "farcall/rpc/log.h"
+#include "farcall/rpc/server_session.h"
+
+namespace farcall {
+
+ServerLoop::ServerLoop(std::shared_ptr<EventLoop> loop, ServerShared& shared)
+    : loop_(std::move(loop)), shared_(shared) {}
+
+ServerLoop::~ServerLoop() = default;
+
+void ServerLoop::Accept(std::unique_ptr<Connection> connection) {
+  ServerCounters& counters = shared_.counters;
+  const uint64_t open = counters.connections_open.fetch_add(1, std::memory_order_relaxed) + 1;
+  const std::string peer = connection->info().peer_address;
+  auto session =
+      std::make_unique<ServerSession>(*this, std::move(connection),
+                                      SessionOptions{.limits = shared_.options.limits,
+                                                     .keepalive = shared_.options.keepalive,
+                                                     .authentication = {}});
+  ServerSession& accepted = *session;
+  sessions_.emplace(&accepted, std::move(session));
+  accepted.Start();
+  if (open > shared_.options.max_connections) {
+    Count(counters.connections_refused);
+    const absl::Status full =
+        absl::ResourceExhaustedError(absl::StrCat("the server has ", open - 1,
+                                                  " connections already "
+                                                  "(ServerOptions::max_connections)"));
+    Log(LogLevel::kWarning, absl::StrCat("server: refused ", peer, ": ", full.message()));
+    accepted.End(full);
+    return;
+  }
+  Count(counters.connections_accepted);
+  Log(LogLevel::kInfo, absl::StrCat("server: connection from ", peer));
+}
+
+void ServerLoop::Bury(ServerSession& session) {
+  auto found = sessions_.find(&session);
+  loop_->Post([dead = std::move(found->second)] {});
+  sessions_.erase(found);
+  shared_.counters.connections_open.fetch_sub(1, std::memory_order_release);
+}
+
+void ServerLoop::Drain() {
+  for (auto& [session, owned] : sessions_) session->Drain();
+}
+
+size_t ServerLoop::Cut(const absl::Status& reason) {
+  size_t cut = 0;
+  for (auto& [session, owned] : sessions_) {
+    cut += session->Orphan();
+    session->End(reason);
+  }
+  return cut;
+}
+
+void ServerLoop::Dispatch(ServerCall& call) {
+  const BoundMethod& method = call.bound();
+  ServerCounters& counters = shared_.counters;
+  Count(counters.calls_started);
+  counters.calls_running.fetch_add(1, std::memory_order_relaxed);
+  if (!method.on_workers) {
+    method.run(method, call);
+    return;
+  }
+  const size_t waiting = shared_.waiting_for_workers.fetch_add(1, std::memory_order_relaxed);
+  if (waiting >= shared_.options.max_waiting_for_workers) {
+    shared_.waiting_for_workers.fetch_sub(1, std::memory_order_relaxed);
+    MessageBuilder no_reply(call.pool(), 0);
+    call.Finish(
+        absl::ResourceExhaustedError(absl::StrCat(waiting,
+                                                  " calls wait for a worker already "
+                                                  "(ServerOptions::max_waiting_for_workers)")),
+        no_reply);
+    return;
+  }
+  asio::post(*shared_.workers, [this, &method, &call] {
+    shared_.waiting_for_workers.fetch_sub(1, std::memory_order_relaxed);
+    if (call.context().cancelled()) {
+      MessageBuilder no_reply(call.pool(), 0);
+      call.Finish(absl::CancelledError("cancelled while it waited for a worker"), no_reply);
+    } else {
+      method.run(method, call);
+    }
+  });
+}
+
+ServerCall& ServerLoop::TakeCall() {
+  if (free_calls_.empty()) {
+    calls_.push_back(std::make_unique<ServerCall>(*this));
+    return *calls_.back();
+  }
+  ServerCall& call = *free_calls_.back();
+  free_calls_.pop_back();
+  return call;
+}
+
+void ServerLoop::GiveBack(ServerCall& call) {
+  call.Clear();
+  free_calls_.push_back(&call);
+}
+
+}  // namespace farcall

@@ -1,0 +1,77 @@
+// ServerLoop: the part of a server that lives on one event loop: its connections and its recycled
+// calls. ServerShared: what the loops of one server have in common. For rpc/ itself; users hold a
+// Server.
+
+#ifndef FARCALL_RPC_SERVER_LOOP_H_
+#define FARCALL_RPC_SERVER_LOOP_H_
+
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "farcall/rpc/dispatcher.h"
+#include "farcall/rpc/event_loop.h"
+#include "farcall/rpc/server.h"
+#include "farcall/rpc/server_call.h"
+#include "farcall/rpc/session.h"
+
+namespace farcall {
+
+class ServerSession;
+
+struct ServerCounters {
+  std::atomic<uint64_t> connections_accepted{0}, connections_refused{0}, connections_open{0};
+  std::atomic<uint64_t> calls_started{0}, calls_refused{0}, calls_running{0};
+  std::atomic<uint64_t> replies_ok{0}, replies_failed{0}, replies_dropped{0};
+};
+
+// Relaxed: counters order nothing.
+inline void Count(std::atomic<uint64_t>& counter) {
+  counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+struct ServerShared {
+  ServerOptions options;
+  Dispatcher dispatcher;  // constant once listening
+  ServerCounters counters;
+  std::atomic<bool> draining{false};
+  std::unique_ptr<asio::thread_pool> workers;
+  std::atomic<size_t> waiting_for_workers{0};
+};
+
+class ServerLoop {
+ public:
+  ServerLoop(std::shared_ptr<EventLoop> loop, ServerShared& shared);
+  ~ServerLoop();
+
+  EventLoop& loop() const { return *loop_; }
+  ServerShared& shared() const { return shared_; }
+
+  // ---- driver only ----
+  void Accept(std::unique_ptr<Connection> connection);
+  // Takes a session that has ended; it is destroyed in a later turn.
+  void Bury(ServerSession& session);
+  void Drain();
+  // Closes every connection; the handlers that still run are cancelled. Returns how many there
+  // were.
+  size_t Cut(const absl::Status& reason);
+  // Runs the handler of a call that is whole, here or on a worker.
+  void Dispatch(ServerCall& call);
+
+  // Calls are recycled: taking one allocates only when more run at once than ever before.
+  ServerCall& TakeCall();
+  void GiveBack(ServerCall& call);
+
+ private:
+  const std::shared_ptr<EventLoop> loop_;
+  ServerShared& shared_;
+  absl::flat_hash_map<ServerSession*, std::unique_ptr<ServerSession>> sessions_;
+  std::vector<std::unique_ptr<ServerCall>> calls_;  // all that exist
+  std::vector<ServerCall*> free_calls_;
+};
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_SERVER_LOOP_H_

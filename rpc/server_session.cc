@@ -1,0 +1,243 @@
+#include "farcall/rpc/server_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
+#include "farcall/rpc/log.h"
+#include "farcall/rpc/metadata.h"
+
+namespace farcall {
+namespace {
+
+// A hostile timeout must not overflow the clock; nobody waits longer than this.
+constexpr uint64_t kLongestTimeoutNs = uint64_t{365} * 24 * 3600 * 1'000'000'000;
+
+absl::Status TooLarge(absl::string_view what, absl::string_view method, uint64_t bytes,
+                      absl::string_view option, uint64_t limit) {
+  return absl::ResourceExhaustedError(absl::StrCat(what, " of ", method, " has ", bytes,
+                                                   " bytes; this server takes ", limit,
+                                                   " (ServerOptions::limits.", option, ")"));
+}
+
+}  // namespace
+
+ServerSession::ServerSession(ServerLoop& home, std::unique_ptr<Connection> connection,
+                             SessionOptions options)
+    : Session(home.loop(), std::move(connection), std::move(options)),
+      home_(home),
+      peer_(std::make_shared<PeerIdentity>()) {
+  peer_->address = peer_address();
+  peer_->transport = connection_info().transport;
+}
+
+void ServerSession::OnReady() {
+  // No handler has seen peer_ yet: calls come after HELLO.
+  peer_->authentication = peer_hello().authentication;
+  if (home_.shared().draining.load(std::memory_order_relaxed)) Drain();
+}
+
+void ServerSession::Drain() { SendGoAway(absl::OkStatus()); }
+
+absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod* method,
+                                    MessageSizes sizes) const {
+  const ServerShared& shared = home_.shared();
+  const MessageLimits& limits = shared.options.limits;
+  if (shared.draining.load(std::memory_order_relaxed)) {
+    return absl::UnavailableError("the server is shutting down and takes no new calls");
+  }
+  if (method == nullptr) return shared.dispatcher.Unknown(header.method);
+  const absl::string_view name = Absl(method->info->name);
+  if (method->run == nullptr) {
+    return absl::UnimplementedError(absl::StrCat(name, " is not served here: ",
+                                                 method->info->streaming == Streaming::kNone
+                                                     ? "the service does not implement it"
+                                                     : "this version has no streams"));
+  }
+  if (sizes.body > limits.max_body_bytes) {
+    return TooLarge("a request", name, sizes.body, "max_body_bytes", limits.max_body_bytes);
+  }
+  if (sizes.attachment > limits.max_attachment_bytes) {
+    return TooLarge("an attachment", name, sizes.attachment, "max_attachment_bytes",
+                    limits.max_attachment_bytes);
+  }
+  if (calls_.size() >= limits.max_calls_in_flight) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(calls_.size(),
+                     " calls of this connection are in flight already "
+                     "(ServerOptions::limits.max_calls_in_flight)"));
+  }
+  return absl::OkStatus();
+}
+
+Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
+                                   std::span<const std::byte> /*head*/, MessageSizes sizes) {
+  if (header.type != FrameType::kRequest) {
+    return {.refused = Violation("a REPLY from the side that calls"), .attachment = {}};
+  }
+  if (calls_.contains(header.call)) {
+    return {.refused = Violation("a call id that is in flight already"), .attachment = {}};
+  }
+  const BoundMethod* method = home_.shared().dispatcher.Find(header.method);
+  if (absl::Status refusal = Refusal(header, method, sizes); !refusal.ok()) {
+    Refuse(header.call, refusal);
+    return {.refused = refusal, .attachment = {}};
+  }
+  ServerCall& call = home_.TakeCall();
+  call.session_ = this;
+  call.bound_ = method;
+  call.method_ = method->info;
+  call.limits_ = &home_.shared().options.limits;
+  call.pool_ = connection().pool();
+  call.peer_ = peer_;
+  call.clock_ = &loop().clock();
+  call.id_ = header.call;
+  call.ticket_ = ticket;
+  call.expires_at_ =
+      loop().now() +
+      Duration(static_cast<Duration::rep>(std::min(header.timeout_ns, kLongestTimeoutNs)));
+  loop().timers().Arm(call, call.expires_at_);
+  calls_.emplace(header.call, &call);
+  return {};
+}
+
+void ServerSession::OnCall(const FrameHeader& header, Message message) {
+  const auto found = calls_.find(header.call);
+  if (found == calls_.end()) return;  // it was given up between its announcement and now
+  ServerCall& call = *found->second;
+  call.request_ = std::move(message);
+  call.whole_ = true;
+  const absl::Status verified = call.bound_->verify(call.body(), call.limits());
+  if (!verified.ok()) {
+    Refuse(header.call,
+           absl::InvalidArgumentError(absl::StrCat("the request of ", Absl(call.method_->name),
+                                                   " cannot be read: ", verified.message())));
+    Drop(call);
+    return;
+  }
+  home_.Dispatch(call);
+}
+
+void ServerSession::OnAbandoned(Ticket ticket, absl::Status status) {
+  // Rare: a payload that its sender gave up, or that no memory could be had for.
+  for (const auto& [id, call] : calls_) {
+    if (call->ticket_ != ticket || call->whole_) continue;
+    Refuse(id, status);
+    Drop(*call);
+    return;
+  }
+}
+
+void ServerSession::OnCancel(uint64_t id) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;  // it crossed the reply
+  ServerCall& call = *found->second;
+  if (call.whole_) {
+    call.Cancel();
+  } else {
+    const Ticket ticket = call.ticket_;
+    Drop(call);
+    connection().Abandon(ticket, absl::CancelledError("cancelled by the caller"));
+  }
+}
+
+void ServerSession::Expire(ServerCall& call) {
+  if (call.whole_) {
+    call.Cancel();
+    return;
+  }
+  const Ticket ticket = call.ticket_;
+  const absl::Status late =
+      absl::DeadlineExceededError(absl::StrCat("the deadline of ", Absl(call.method_->name),
+                                               " passed before its request was "
+                                               "whole"));
+  Refuse(call.id_, late);
+  Drop(call);
+  connection().Abandon(ticket, late);
+}
+
+void ServerSession::Refuse(uint64_t id, const absl::Status& status) {
+  Count(home_.shared().counters.calls_refused);
+  SendStatus(id, status, kFlagNotRun, {}, {}, {});
+}
+
+// Ends a call whose handler does not run.
+void ServerSession::Drop(ServerCall& call) {
+  calls_.erase(call.id_);
+  home_.GiveBack(call);
+}
+
+void ServerSession::Reply(ServerCall& call) {
+  ServerCounters& counters = home_.shared().counters;
+  calls_.erase(call.id_);
+  if (call.cancelled()) {
+    Count(counters.replies_dropped);
+    return;
+  }
+  absl::Status status = std::move(call.status_);
+  const uint64_t body = call.reply_body_.size();
+  const uint64_t attachment = call.reply_attachment_.size();
+  if (status.ok() &&
+      (body > peer_hello().max_body_bytes || attachment > peer_hello().max_attachment_bytes)) {
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("the reply of ", Absl(call.method_->name), " has ", body,
+                     " bytes and an attachment of ", attachment, "; the caller takes ",
+                     peer_hello().max_body_bytes, " and ", peer_hello().max_attachment_bytes,
+                     " (its limits.max_body_bytes and limits.max_attachment_bytes)"));
+  }
+  Count(status.ok() ? counters.replies_ok : counters.replies_failed);
+  SendStatus(call.id_, status, 0, call.reply_metadata_, std::move(call.reply_body_),
+             std::move(call.reply_attachment_));
+}
+
+void ServerSession::SendStatus(uint64_t id, const absl::Status& status, uint8_t flags,
+                               const Metadata& metadata, Buffer body, Buffer attachment) {
+  HeadBuilder head(*connection().pool());
+  if (absl::Status added = AddMetadata(metadata, head); !added.ok()) {
+    const absl::Status unsendable(added.code(),
+                                  absl::StrCat("the reply's metadata: ", added.message()));
+    SendStatus(id, status.ok() ? unsendable : status, flags, {}, {}, {});
+    return;
+  }
+  if (!status.ok()) AddStatus(status, head);
+  Message message;
+  message.head = head.Finish({.type = FrameType::kReply,
+                              .flags = flags,
+                              .status = static_cast<uint16_t>(status.code()),
+                              .call = id});
+  if (status.ok()) {
+    message.body = std::move(body);
+    message.attachment = std::move(attachment);
+  }
+  connection().Send(std::move(message), [this](const SendResult& result) {
+    // The caller would wait for a reply that is lost: better a broken connection, which it sees.
+    if (absl::IsResourceExhausted(result.status)) {
+      End(absl::ResourceExhaustedError(
+          absl::StrCat(peer_address(), " does not read its replies: ", result.status.message())));
+    }
+  });
+}
+
+size_t ServerSession::Orphan() {
+  const size_t orphans = calls_.size();
+  for (auto& [id, call] : calls_) {
+    call->session_ = nullptr;
+    if (call->whole_) {
+      call->Cancel();
+    } else {
+      home_.GiveBack(*call);
+    }
+  }
+  calls_.clear();
+  return orphans;
+}
+
+void ServerSession::OnEnded(const absl::Status& status) {
+  Log(LogLevel::kInfo, absl::StrCat("server: connection of ", peer_address(), " ended: ",
+                                    status.message(), " (", calls_.size(), " calls under way)"));
+  Orphan();
+  home_.Bury(*this);
+}
+
+}  // namespace farcall

@@ -1,0 +1,55 @@
+// ServerSession: the calls that one peer makes. Belongs to its loop's driver.
+
+#ifndef FARCALL_RPC_SERVER_SESSION_H_
+#define FARCALL_RPC_SERVER_SESSION_H_
+
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "farcall/rpc/context.h"
+#include "farcall/rpc/server_loop.h"
+#include "farcall/rpc/session.h"
+
+namespace farcall {
+
+class ServerSession final : public Session {
+ public:
+  ServerSession(ServerLoop& home, std::unique_ptr<Connection> connection, SessionOptions options);
+
+  // Tells the peer that no new calls are taken; the connection ends when the peer closes it.
+  void Drain();
+
+  // The handler is done with `call`, which is one of this session's.
+  void Reply(ServerCall& call);
+  // The deadline of `call` passed.
+  void Expire(ServerCall& call);
+
+  // Cancels every call; they finish without this session. Returns how many there were.
+  size_t Orphan();
+
+ private:
+  void OnReady() override;
+  Admission AdmitCall(Ticket ticket, const FrameHeader& header, std::span<const std::byte> head,
+                      MessageSizes sizes) override;
+  void OnCall(const FrameHeader& header, Message message) override;
+  void OnAbandoned(Ticket ticket, absl::Status status) override;
+  void OnCancel(uint64_t call) override;
+  void OnDraining() override {}  // a caller that drains just makes no more calls
+  void OnEnded(const absl::Status& status) override;
+
+  absl::Status Refusal(const FrameHeader& header, const BoundMethod* method,
+                       MessageSizes sizes) const;
+  // Answers without a handler.
+  void Refuse(uint64_t id, const absl::Status& status);
+  void Drop(ServerCall& call);
+  void SendStatus(uint64_t id, const absl::Status& status, uint8_t flags, const Metadata& metadata,
+                  Buffer body, Buffer attachment);
+
+  ServerLoop& home_;
+  std::shared_ptr<PeerIdentity> peer_;
+  absl::flat_hash_map<uint64_t, ServerCall*> calls_;
+};
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_SERVER_SESSION_H_

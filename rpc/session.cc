@@ -1,0 +1,190 @@
+#include "farcall/rpc/session.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
+#include "farcall/rpc/metadata.h"
+
+namespace farcall {
+namespace {
+
+bool IsCallFrame(FrameType type) {
+  return type == FrameType::kRequest || type == FrameType::kReply;
+}
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+Session::Session(EventLoop& loop, std::unique_ptr<Connection> connection, SessionOptions options)
+    : loop_(loop),
+      options_(std::move(options)),
+      connection_(std::move(connection)),
+      peer_address_(connection_->info().peer_address) {}
+
+void Session::Start() {
+  Hello hello;
+  hello.max_body_bytes = options_.limits.max_body_bytes;
+  hello.max_attachment_bytes = options_.limits.max_attachment_bytes;
+  hello.max_calls_in_flight = options_.limits.max_calls_in_flight;
+  hello.authentication = options_.authentication;
+  connection_->Start(*this);
+  last_heard_ = loop_.now();
+  absl::StatusOr<Head> head = EncodeHello(hello, *connection_->pool());
+  if (!head.ok()) {
+    End(head.status());
+    return;
+  }
+  Message message;
+  message.head = *std::move(head);
+  connection_->Send(std::move(message), {});
+  loop_.timers().Arm(*this, last_heard_ + options_.keepalive.handshake_timeout);
+}
+
+void Session::End(const absl::Status& reason) {
+  if (ending_) return;
+  ending_ = true;
+  reason_ = reason;
+  SendGoAway(reason);
+  connection_->Close(reason);
+}
+
+absl::Status Session::Violation(absl::string_view rule) {
+  absl::Status status =
+      absl::InvalidArgumentError(absl::StrCat("protocol violation by ", peer_address_, ": ", rule));
+  End(status);
+  return status;
+}
+
+void Session::SendControl(const FrameHeader& header) {
+  Message message;
+  EncodeHeader(header, message.head.Resize(kFrameHeaderBytes).data());
+  // A peer that makes work but never reads would otherwise fill the queue with answers that nobody
+  // takes.
+  connection_->Send(std::move(message), [this](const SendResult& result) {
+    if (absl::IsResourceExhausted(result.status)) End(result.status);
+  });
+}
+
+void Session::SendGoAway(const absl::Status& status) {
+  HeadBuilder head(*connection_->pool());
+  AddStatus(status, head);
+  Message message;
+  message.head =
+      head.Finish({.type = FrameType::kGoAway, .status = static_cast<uint16_t>(status.code())});
+  connection_->Send(std::move(message), {});
+}
+
+Admission Session::Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) {
+  if (ending_) return {.refused = reason_, .attachment = {}};
+  absl::StatusOr<FrameHeader> header = DecodeHeader(head);
+  absl::Status checked = header.ok() ? CheckFields(header->type, head) : header.status();
+  if (!checked.ok()) return {.refused = Violation(checked.message()), .attachment = {}};
+  const FrameType type = header->type;
+  if (!hello_seen_ && type != FrameType::kHello && type != FrameType::kGoAway) {
+    return {.refused = Violation("a frame before HELLO"), .attachment = {}};
+  }
+  if (IsCallFrame(type)) {
+    last_heard_ = loop_.now();
+    return AdmitCall(ticket, *header, head, sizes);
+  }
+  if (type == FrameType::kHello && std::exchange(hello_seen_, true)) {
+    return {.refused = Violation("a second HELLO"), .attachment = {}};
+  }
+  if (sizes.body != 0 || sizes.attachment != 0) {
+    return {.refused = Violation("a payload on a control frame"), .attachment = {}};
+  }
+  return {};
+}
+
+void Session::OnMessage(Ticket /*ticket*/, Message message) {
+  if (ending_) return;
+  last_heard_ = loop_.now();
+  ping_pending_ = false;
+  // Admit accepted this head: it decodes.
+  const FrameHeader header = *DecodeHeader(message.head.bytes());
+  switch (header.type) {
+    case FrameType::kRequest:
+    case FrameType::kReply:
+      OnCall(header, std::move(message));
+      break;
+    case FrameType::kCancel:
+      OnCancel(header.call);
+      break;
+    case FrameType::kPing:
+      SendControl({.type = FrameType::kPong, .call = header.call});
+      break;
+    case FrameType::kPong:
+      break;
+    case FrameType::kHello:
+      OnHello(header, message.head);
+      break;
+    case FrameType::kGoAway:
+      OnGoAway(header, message.head);
+      break;
+  }
+}
+
+void Session::OnHello(const FrameHeader& header, const Head& head) {
+  absl::StatusOr<Hello> hello = DecodeHello(header, head.bytes());
+  if (!hello.ok()) {
+    End(absl::Status(hello.status().code(),
+                     absl::StrCat(peer_address_, ": ", hello.status().message())));
+    return;
+  }
+  peer_hello_ = *std::move(hello);
+  ready_ = true;
+  loop_.timers().Arm(*this, loop_.now() + options_.keepalive.ping_after);
+  OnReady();
+}
+
+void Session::OnGoAway(const FrameHeader& header, const Head& head) {
+  const absl::Status status = ReadStatus(header, head.bytes());
+  if (status.ok()) {
+    OnDraining();
+    return;
+  }
+  // The peer has decided; it will not read an answer.
+  ending_ = true;
+  reason_ = absl::Status(status.code(),
+                         absl::StrCat(peer_address_, " ended the connection: ", status.message()));
+  connection_->Close(reason_);
+}
+
+void Session::OnClosed(absl::Status status) {
+  Disarm();
+  ending_ = true;
+  OnEnded(reason_.ok() ? status : reason_);
+}
+
+// One timer serves the handshake first and keepalive afterwards.
+void Session::OnTimer() {
+  if (!ready_) {
+    End(absl::UnavailableError(absl::StrCat(
+        peer_address_, " accepted the connection but sent no HELLO within ",
+        Seconds(options_.keepalive.handshake_timeout), " s: is it a Farcall server?")));
+    return;
+  }
+  const TimePoint now = loop_.now();
+  const TimePoint quiet_until = last_heard_ + options_.keepalive.ping_after;
+  if (now < quiet_until) {
+    ping_pending_ = false;
+    loop_.timers().Arm(*this, quiet_until);
+    return;
+  }
+  // A long payload is a sign of life although no message of it is whole yet.
+  const uint64_t bytes = connection_->info().counters.bytes_received;
+  if (ping_pending_ && bytes == bytes_at_ping_) {
+    End(absl::UnavailableError(absl::StrCat("nothing heard from ", peer_address_, " for ",
+                                            Seconds(now - last_heard_),
+                                            " s and no answer to PING: taken for dead")));
+    return;
+  }
+  bytes_at_ping_ = bytes;
+  ping_pending_ = true;
+  SendControl({.type = FrameType::kPing, .call = 1});
+  loop_.timers().Arm(*this, now + options_.keepalive.ping_timeout);
+}
+
+}  // namespace farcall

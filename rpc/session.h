@@ -1,0 +1,99 @@
+// Session: one peer on one connection, whichever side called whom.
+//
+// It says and checks HELLO, validates every frame before anybody acts on it, answers and sends
+// PING, passes GOAWAY on, and ends the connection of a peer that breaks the rules. What calls mean
+// is the business of the two sides that derive from it: ClientSession and ServerSession. Belongs to
+// its loop's driver.
+
+#ifndef FARCALL_RPC_SESSION_H_
+#define FARCALL_RPC_SESSION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "farcall/rpc/event_loop.h"
+#include "farcall/rpc/frame.h"
+#include "farcall/rpc/hello.h"
+#include "farcall/rpc/limits.h"
+#include "farcall/rpc/timer_wheel.h"
+#include "farcall/rpc/transport.h"
+
+namespace farcall {
+
+struct SessionOptions {
+  MessageLimits limits = {};
+  KeepaliveOptions keepalive = {};
+  std::string authentication = {};  // opaque, told in HELLO
+};
+
+class Session : private Receiver, private Timer {
+ public:
+  Session(EventLoop& loop, std::unique_ptr<Connection> connection, SessionOptions options);
+  ~Session() override = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Sends HELLO and begins to listen. Once.
+  void Start();
+
+  // Ends the connection: tells the peer why, then OnEnded follows in a later turn. Idempotent.
+  void End(const absl::Status& reason);
+
+  bool ready() const { return ready_ && !ending_; }
+  const Hello& peer_hello() const { return peer_hello_; }
+  const std::string& peer_address() const { return peer_address_; }
+  ConnectionInfo connection_info() const { return connection_->info(); }
+  EventLoop& loop() const { return loop_; }
+
+ protected:
+  // The peer's HELLO was accepted.
+  virtual void OnReady() = 0;
+  // A REQUEST or REPLY was announced; its header and fields are well-formed.
+  virtual Admission AdmitCall(Ticket ticket, const FrameHeader& header,
+                              std::span<const std::byte> head, MessageSizes sizes) = 0;
+  // It is whole.
+  virtual void OnCall(const FrameHeader& header, Message message) = 0;
+  // An admitted one will not become whole.
+  void OnAbandoned(Ticket ticket, absl::Status status) override = 0;
+  virtual void OnCancel(uint64_t call) = 0;
+  // The peer takes no new calls.
+  virtual void OnDraining() = 0;
+  // The connection is gone; the last callback. The session must not be destroyed inside it.
+  virtual void OnEnded(const absl::Status& status) = 0;
+
+  Connection& connection() { return *connection_; }
+  const SessionOptions& options() const { return options_; }
+  void SendControl(const FrameHeader& header);
+  void SendGoAway(const absl::Status& status);
+  // The peer broke a rule: says so and ends the connection. Returns the status for Admit.
+  absl::Status Violation(absl::string_view rule);
+
+ private:
+  Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) final;
+  void OnMessage(Ticket ticket, Message message) final;
+  void OnClosed(absl::Status status) final;
+  void OnTimer() final;
+
+  void OnHello(const FrameHeader& header, const Head& head);
+  void OnGoAway(const FrameHeader& header, const Head& head);
+
+  // Constant after construction.
+  EventLoop& loop_;
+  const SessionOptions options_;
+  const std::unique_ptr<Connection> connection_;
+  const std::string peer_address_;
+
+  Hello peer_hello_;
+  absl::Status reason_;  // why it ends, when it was decided here or told by the peer
+  TimePoint last_heard_{};
+  uint64_t bytes_at_ping_ = 0;
+  bool hello_seen_ = false;
+  bool ready_ = false;
+  bool ending_ = false;
+  bool ping_pending_ = false;
+};
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_SESSION_H_

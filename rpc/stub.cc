@@ -1,0 +1,59 @@
+#include "farcall/rpc/stub.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
+#include "farcall/rpc/channel_core.h"
+#include "farcall/rpc/event_loop.h"
+
+namespace farcall {
+namespace {
+
+// A blocked thread's call; both of its faces live on that thread's stack.
+class BlockingCall final : private BlockingTask, private ClientCall {
+ public:
+  BlockingCall(ChannelCore& core, PreparedCall call)
+      : ClientCall(std::move(call)), core_(core), reply_(absl::InternalError("no reply")) {}
+
+  absl::StatusOr<Message> Wait() {
+    absl::Status ran = core_.loop().RunBlocking(*this);
+    if (!ran.ok()) return WithOutcome(ran, Outcome::kNotSent);
+    return std::move(reply_);
+  }
+
+ private:
+  void Run() override { core_.Start(*this); }
+  void OnDone(absl::Status status, Message reply) override {
+    if (status.ok()) {
+      reply_ = std::move(reply);
+    } else {
+      reply_ = std::move(status);
+    }
+    Finish();
+  }
+
+  ChannelCore& core_;
+  absl::StatusOr<Message> reply_;
+};
+
+}  // namespace
+
+absl::StatusOr<Message> CallBlocking(Channel& channel, PreparedCall call) {
+  if (!call.status.ok()) return call.status;
+  return BlockingCall(channel.core(), std::move(call)).Wait();
+}
+
+absl::Status StreamingUnimplemented(const MethodInfo& method) {
+  return WithOutcome(
+      absl::UnimplementedError(absl::StrCat(
+          Absl(method.name), " is a streaming method; this version of Farcall makes unary calls")),
+      Outcome::kNotSent);
+}
+
+absl::Status MalformedReply(const absl::Status& why, const MethodInfo& method) {
+  return absl::InternalError(absl::StrCat("the server's reply to ", Absl(method.name),
+                                          " cannot be read: ", why.message()));
+}
+
+}  // namespace farcall

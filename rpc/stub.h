@@ -1,0 +1,94 @@
+// What generated clients are made of: one call, blocking or asynchronous, typed by a method
+// descriptor M (M::Request, M::Response, M::info()).
+
+#ifndef FARCALL_RPC_STUB_H_
+#define FARCALL_RPC_STUB_H_
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "farcall/rpc/async_call.h"
+#include "farcall/rpc/builder.h"
+#include "farcall/rpc/call.h"
+#include "farcall/rpc/channel.h"
+#include "farcall/rpc/method.h"
+#include "farcall/rpc/msg.h"
+
+namespace farcall {
+
+// Makes the call and returns its reply, driving the channel's loop on this thread if nobody else
+// does. Returns by the call's deadline. FAILED_PRECONDITION at once on a thread that drives that
+// loop already (a callback or an inline handler).
+absl::StatusOr<Message> CallBlocking(Channel& channel, PreparedCall call);
+
+// What a streaming method's stub says until streams exist.
+absl::Status StreamingUnimplemented(const MethodInfo& method);
+
+absl::Status MalformedReply(const absl::Status& why, const MethodInfo& method);
+
+// Checks a reply before the caller reads it. INTERNAL when the server sent something malformed.
+template <class Response>
+absl::StatusOr<Msg<Response>> TypedReply(absl::StatusOr<Message> reply, const MethodInfo& method,
+                                         const MessageLimits& limits) {
+  if (!reply.ok()) return reply.status();
+  if (absl::Status verified = VerifyBody<Response>(reply->body, limits); !verified.ok()) {
+    return MalformedReply(verified, method);
+  }
+  return Msg<Response>(*std::move(reply));
+}
+
+// A message built from flatc's object API.
+template <class T>
+Builder<T> PackedBuilder(const Channel& channel, const typename T::NativeTableType& native) {
+  Builder<T> builder(channel.pool(), 0);
+  builder.Pack(native);
+  return builder;
+}
+
+template <class M>
+absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
+                                               Builder<typename M::Request> request,
+                                               const CallOptions& options) {
+  return TypedReply<typename M::Response>(
+      CallBlocking(channel, PrepareCall(channel, M::info(), request, options)), M::info(),
+      channel.options().limits);
+}
+
+template <class M>
+absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
+                                               const typename M::Request::NativeTableType& request,
+                                               const CallOptions& options) {
+  return Call<M>(channel, PackedBuilder<typename M::Request>(channel, request), options);
+}
+
+// Starts the call; `token` is any Asio completion token for void(absl::StatusOr<Msg<Response>>).
+// The handler runs on its associated executor, by default the channel's loop, and never inside
+// this. It may be cancelled by its cancellation slot: the call then ends with CANCELLED, unless its
+// answer came first.
+template <class M, class Token>
+auto AsyncCall(Channel& channel, Builder<typename M::Request> request, const CallOptions& options,
+               Token&& token) {
+  using Response = typename M::Response;
+  return asio::async_initiate<Token, void(absl::StatusOr<Msg<Response>>)>(
+      [](auto handler, Channel to, PreparedCall call) {
+        StartAsyncCall(to, std::move(call), std::move(handler),
+                       [limits = to.options().limits](absl::StatusOr<Message> reply) {
+                         return TypedReply<Response>(std::move(reply), M::info(), limits);
+                       });
+      },
+      token, channel, PrepareCall(channel, M::info(), request, options));
+}
+
+template <class M, class Token>
+auto AsyncCall(Channel& channel, const typename M::Request::NativeTableType& request,
+               const CallOptions& options, Token&& token) {
+  return AsyncCall<M>(channel, PackedBuilder<typename M::Request>(channel, request), options,
+                      std::forward<Token>(token));
+}
+
+}  // namespace farcall
+
+#endif  // FARCALL_RPC_STUB_H_

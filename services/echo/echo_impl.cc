@@ -1,0 +1,47 @@
+#include "farcall/services/echo/echo_impl.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace farcall::services {
+namespace {
+
+// Attachments that were asked for are sent from here, as a blob store would send from its cache.
+std::span<const std::byte> Zeros(size_t bytes) {
+  static const auto* zeros = new std::vector<std::byte>(EchoImpl::kMaxReplyAttachment);
+  return {zeros->data(), bytes};
+}
+
+}  // namespace
+
+absl::Status EchoImpl::Say(Context& /*context*/, const SayRequest& request,
+                           Reply<SayReply>& reply) {
+  const auto text =
+      request.text() == nullptr ? reply.CreateString("") : reply.CreateString(request.text());
+  reply.Finish(CreateSayReply(reply, text));
+  return absl::OkStatus();
+}
+
+absl::Status EchoImpl::Bytes(Context& context, const BytesRequest& request,
+                             Reply<BytesReply>& reply) {
+  if (request.reply_attachment_bytes() > kMaxReplyAttachment) {
+    return absl::InvalidArgumentError(absl::StrCat("reply_attachment_bytes is ",
+                                                   request.reply_attachment_bytes(),
+                                                   "; the limit is ", kMaxReplyAttachment));
+  }
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> data;
+  if (request.data() != nullptr) {
+    data = reply.CreateVector(request.data()->data(), request.data()->size());
+  }
+  if (context.attachment()) {
+    reply.Attach(context.TakeAttachment());
+  } else if (request.reply_attachment_bytes() > 0) {
+    reply.Attach(WrapBytes(
+        Zeros(request.reply_attachment_bytes()), [](void*) {}, nullptr));
+  }
+  reply.Finish(CreateBytesReply(reply, data));
+  return absl::OkStatus();
+}
+
+}  // namespace farcall::services

@@ -1,0 +1,70 @@
+// Numbers of the TCP wire and of how this room works, each with its reason.
+
+#ifndef FARCALL_TRANSPORTS_TCP_LIMITS_H_
+#define FARCALL_TRANSPORTS_TCP_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "farcall/rpc/clock.h"
+
+namespace farcall::tcp {
+
+// ---- the wire (wire_format.md); changing one is a new kWireVersion ----
+
+inline constexpr uint8_t kWireVersion = 1;
+inline constexpr size_t kPreambleBytes = 8;
+inline constexpr size_t kPrefixBytes = 24;
+
+// Payloads up to this travel inside their MESSAGE record and keep their order; larger ones go in
+// chunks. It is the contract's bound for "small" (rpc/transport.h).
+inline constexpr uint64_t kMaxInlinePayload = uint64_t{64} << 10;
+
+// How long a small message may wait for the wire behind a large one: at 5 GB/s one chunk takes
+// 50 us, and its system call's fixed cost (about 1 us) is still lost in it.
+inline constexpr uint64_t kMaxChunk = uint64_t{256} << 10;
+
+// Large payloads on their way at once, each direction: bounds what a peer can make this side
+// remember.
+inline constexpr size_t kMaxTransfers = 1024;
+
+// ---- this side alone ----
+
+// Bodies up to this are copied out of the read buffer, larger ones are received where they stay.
+inline constexpr uint64_t kCopyBytes = 4096;
+
+// Shared by all connections of a loop. Large enough that a burst of small messages is one system
+// call, small enough for the second-level cache.
+inline constexpr size_t kReadBufferBytes = size_t{64} << 10;
+
+// At most this many regions in one system call. Four a message at worst: 16 small messages.
+inline constexpr size_t kMaxGather = 128;
+
+// At most this many chunks offered to the kernel in one call: what a small message finds ahead of
+// itself beyond the kernel's own buffers.
+inline constexpr size_t kChunksPerGather = 2;
+
+// What one connection may read or write in one turn before the others of its loop get theirs.
+inline constexpr size_t kBytesPerTurn = size_t{1} << 20;
+inline constexpr size_t kCallsPerTurn = 16;
+
+// A spinning loop polls this many sockets directly (a system call each, about 0.3 us); the others
+// it hears of through epoll.
+inline constexpr size_t kMaxHotSockets = 4;
+
+// A directly polled socket that had nothing for this long goes back to epoll.
+inline constexpr Duration kHotIdle = std::chrono::milliseconds(2);
+
+// After Close the socket is drained this long, so that the peer gets what was sent last: closing
+// with unread bytes makes the kernel send a reset, which destroys them at the peer.
+inline constexpr Duration kLinger = std::chrono::seconds(1);
+
+// How long accepting pauses when the process has no descriptor or memory left.
+inline constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+
+// Send records kept for reuse by a loop (about 350 bytes each).
+inline constexpr size_t kMaxSpareOutgoing = 256;
+
+}  // namespace farcall::tcp
+
+#endif  // FARCALL_TRANSPORTS_TCP_LIMITS_H_

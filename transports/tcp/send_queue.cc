@@ -1,0 +1,437 @@
+#include "farcall/transports/tcp/send_queue.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace farcall::tcp {
+namespace {
+
+// A message needs at most four regions: front, large head, body, attachment.
+constexpr size_t kRegionsPerRecord = 4;
+// Beyond this a ring that ran empty gives its memory back.
+constexpr size_t kMaxIdleRing = 512;
+
+size_t QueuedBytes(const Message& message) { return message.head.size() + message.payload_bytes(); }
+
+// The number of the transfer that begins after `begun` others: 1 to 2^32-1, then 1 again.
+uint32_t TransferAfter(uint64_t begun) {
+  constexpr uint64_t kNumbers = std::numeric_limits<uint32_t>::max();
+  return static_cast<uint32_t>(begun % kNumbers + 1);
+}
+
+}  // namespace
+
+// Writes records into a batch, leaving out the bytes of the first that left before.
+class SendQueue::Planner {
+ public:
+  Planner(SendBatch& batch, size_t skip) : batch_(batch), skip_(skip) {
+    batch.count = batch.bytes = batch.planned = 0;
+  }
+
+  bool full() const {
+    return batch_.count + kRegionsPerRecord > batch_.regions.size() ||
+           batch_.bytes >= kBytesPerTurn;
+  }
+
+  void PlanControl(const Control& control) {
+    Begin(Kind::kControl, nullptr);
+    Add(control.bytes.data(), control.size);
+  }
+
+  void PlanMessage(Outgoing& outgoing, uint32_t transfer) {
+    const Message& message = outgoing.message;
+    if (outgoing.large) SetTransfer(outgoing, transfer);
+    Begin(Kind::kMessage, &outgoing);
+    Add(outgoing.front.data(), outgoing.front_bytes);
+    if (outgoing.front_bytes == kPrefixBytes) Add(message.head.data(), message.head.size());
+    if (outgoing.large) return;
+    Add(message.body.data(), message.body.size());
+    Add(message.attachment.data(), message.attachment.size());
+  }
+
+  void PlanChunk(Outgoing& outgoing) {
+    const Message& message = outgoing.message;
+    const uint64_t offset = outgoing.payload_sent;
+    outgoing.chunk_bytes = std::min<uint64_t>(kMaxChunk, message.payload_bytes() - offset);
+    EncodePrefix({.kind = RecordKind::kChunk,
+                  .transfer = outgoing.transfer,
+                  .offset = offset,
+                  .length = outgoing.chunk_bytes},
+                 outgoing.chunk_prefix);
+    Begin(Kind::kChunk, &outgoing);
+    Add(outgoing.chunk_prefix.data(), kPrefixBytes);
+    const size_t body = message.body.size();
+    uint64_t left = outgoing.chunk_bytes;
+    if (offset < body) {
+      const uint64_t part = std::min<uint64_t>(left, body - offset);
+      Add(message.body.data() + offset, part);
+      left -= part;
+    }
+    if (left > 0) {
+      const uint64_t done = std::max<uint64_t>(offset, body) - body;
+      Add(message.attachment.data() + done, left);
+    }
+  }
+
+ private:
+  void Begin(Kind kind, Outgoing* outgoing) {
+    batch_.records[batch_.planned++] = {kind, outgoing, 0};
+  }
+
+  void Add(const std::byte* data, size_t size) {
+    batch_.records[batch_.planned - 1].bytes += size;
+    const size_t skipped = std::min(skip_, size);
+    skip_ -= skipped;
+    if (size == skipped) return;
+    // sendmsg does not write through it; iovec has no const form.
+    batch_.regions[batch_.count++] = {const_cast<std::byte*>(data) + skipped, size - skipped};
+    batch_.bytes += size - skipped;
+  }
+
+  static void SetTransfer(Outgoing& outgoing, uint32_t transfer) {
+    if (outgoing.transfer == transfer) return;
+    outgoing.transfer = transfer;
+    EncodePrefix({.kind = RecordKind::kBegin,
+                  .head = static_cast<uint16_t>(outgoing.message.head.size()),
+                  .transfer = transfer,
+                  .body = outgoing.message.body.size(),
+                  .attachment = outgoing.message.attachment.size()},
+                 std::span(outgoing.front).first<kPrefixBytes>());
+  }
+
+  SendBatch& batch_;
+  size_t skip_;
+};
+
+SendQueue::SendQueue(OutgoingStore& store, const TransportLimits& limits)
+    : store_(store), limits_(limits) {
+  Control preamble;
+  const auto bytes = Preamble();
+  std::copy(bytes.begin(), bytes.end(), preamble.bytes.begin());
+  preamble.size = bytes.size();
+  control_.push_back(preamble);
+}
+
+SendQueue::~SendQueue() {
+  FailAll(absl::OkStatus());
+  while (Outgoing* outgoing = finished_.PopFront()) store_.Return(outgoing);
+}
+
+absl::Status SendQueue::CheckRoom(const Message& message) const {
+  if (message.head.size() > kMaxHeadBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("message head of ", message.head.size(),
+                                                   " bytes: at most ", kMaxHeadBytes,
+                                                   " can be sent"));
+  }
+  if (queued_messages_ == 0) return absl::OkStatus();
+  if (queued_messages_ >= limits_.max_queued_messages) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "send queue: ", queued_messages_, " messages wait already (max_queued_messages)"));
+  }
+  if (const size_t bytes = QueuedBytes(message); queued_bytes_ > limits_.max_queued_bytes ||
+                                                 bytes > limits_.max_queued_bytes - queued_bytes_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("send queue: ", bytes, " bytes do not fit beside the ", queued_bytes_,
+                     " that wait already (max_queued_bytes ", limits_.max_queued_bytes, ")"));
+  }
+  const size_t transfers = std::min(limits_.max_transfers, kMaxTransfers);
+  if (message.payload_bytes() > kMaxInlinePayload && large_messages_ >= transfers) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "send queue: ", large_messages_, " large payloads wait already (max_transfers)"));
+  }
+  return absl::OkStatus();
+}
+
+Ticket SendQueue::Push(Message message, SendDone done) {
+  absl::Status room = CheckRoom(message);
+  if (!room.ok()) return Reject(std::move(message), std::move(done), std::move(room));
+
+  Outgoing* outgoing = store_.Take();
+  outgoing->ticket = ++last_ticket_;
+  outgoing->message = std::move(message);
+  outgoing->done = std::move(done);
+  outgoing->large = outgoing->message.payload_bytes() > kMaxInlinePayload;
+  const Head& head = outgoing->message.head;
+  outgoing->front_bytes = kPrefixBytes;
+  if (head.size() <= Head::kInlineBytes) {
+    std::copy_n(head.data(), head.size(), outgoing->front.begin() + kPrefixBytes);
+    outgoing->front_bytes += head.size();
+  }
+  if (!outgoing->large) {  // a BEGIN is written when its number is known
+    EncodePrefix({.kind = RecordKind::kMessage,
+                  .head = static_cast<uint16_t>(head.size()),
+                  .body = outgoing->message.body.size(),
+                  .attachment = outgoing->message.attachment.size()},
+                 std::span(outgoing->front).first<kPrefixBytes>());
+  }
+  if (back_ - front_ == waiting_.size()) GrowWaiting();
+  Slot(back_++) = {outgoing->ticket, outgoing};
+  ++queued_messages_;
+  queued_bytes_ += QueuedBytes(outgoing->message);
+  if (outgoing->large) ++large_messages_;
+  return outgoing->ticket;
+}
+
+Ticket SendQueue::Reject(Message message, SendDone done, absl::Status status) {
+  Outgoing* outgoing = store_.Take();
+  outgoing->ticket = ++last_ticket_;
+  outgoing->message = std::move(message);
+  outgoing->done = std::move(done);
+  Finish(outgoing, std::move(status), false);
+  return last_ticket_;
+}
+
+void SendQueue::Withdraw(Ticket ticket) {
+  if (Waiting* waiting = Find(ticket); waiting != nullptr) {
+    if (waiting->outgoing == cut_.outgoing) {
+      FinishEarly(waiting->outgoing, absl::CancelledError("withdrawn while it was being sent"));
+      return;
+    }
+    Outgoing* outgoing = std::exchange(waiting->outgoing, nullptr);
+    TrimWaiting();
+    Leave(*outgoing);
+    Finish(outgoing, absl::CancelledError("withdrawn before it was sent"), false);
+    return;
+  }
+  for (Outgoing* at = transfers_.front(); at != nullptr; at = at->next) {
+    if (at->ticket != ticket) continue;
+    StopTransfer(at, absl::CancelledError("withdrawn while it was being sent"));
+    return;
+  }
+}
+
+void SendQueue::PushControl(RecordKind kind, uint32_t transfer) {
+  Control control;
+  EncodePrefix({.kind = kind, .transfer = transfer}, control.bytes);
+  control.size = kPrefixBytes;
+  control.abandons = kind == RecordKind::kAbandon ? transfer : 0;
+  control_.push_back(control);
+}
+
+void SendQueue::DropAbandon(uint32_t transfer) {
+  const size_t from = cut_.kind == Kind::kControl ? 1 : 0;  // a record once begun must be finished
+  for (size_t i = from; i < control_.size(); ++i) {
+    if (control_[i].abandons != transfer) continue;
+    control_.erase(control_.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
+}
+
+absl::Status SendQueue::PeerAbandoned(uint32_t transfer) {
+  if (begun_ < transfer) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an ABANDON names a transfer that began, not ", transfer));
+  }
+  for (Outgoing* at = transfers_.front(); at != nullptr; at = at->next) {
+    if (at->transfer != transfer) continue;
+    // OK: the receiver has what it wanted of it. Why it wanted no more is said by a message.
+    StopTransfer(at, absl::OkStatus());
+    break;
+  }
+  return absl::OkStatus();
+}
+
+void SendQueue::Gather(SendBatch& batch) {
+  const bool cut = cut_.kind != Kind::kNone;
+  Planner planner(batch, cut ? cut_written_ : 0);
+  if (cut_.kind == Kind::kMessage) planner.PlanMessage(*cut_.outgoing, TransferAfter(begun_));
+  if (cut_.kind == Kind::kChunk) planner.PlanChunk(*cut_.outgoing);
+  // A control record that was cut is the first one.
+  for (const Control& control : control_) {
+    if (planner.full()) return;
+    planner.PlanControl(control);
+  }
+  uint64_t begun = begun_ + (cut_.kind == Kind::kMessage && cut_.outgoing->large ? 1 : 0);
+  for (uint64_t i = front_; i < back_; ++i) {
+    Outgoing* outgoing = Slot(i).outgoing;
+    if (outgoing == nullptr || outgoing == cut_.outgoing) continue;
+    if (planner.full()) return;
+    planner.PlanMessage(*outgoing, TransferAfter(begun));
+    if (outgoing->large) ++begun;
+  }
+  size_t chunks = cut_.kind == Kind::kChunk ? 1 : 0;
+  for (Outgoing* at = transfers_.front(); at != nullptr && chunks < kChunksPerGather;
+       at = at->next) {
+    if (at == cut_.outgoing) continue;
+    if (planner.full()) return;
+    planner.PlanChunk(*at);
+    ++chunks;
+  }
+}
+
+void SendQueue::Written(const SendBatch& batch, size_t bytes) {
+  size_t before = std::exchange(cut_written_, 0);
+  cut_ = Record{};
+  for (size_t i = 0; i < batch.planned; ++i) {
+    const Record& record = batch.records[i];
+    const size_t left = record.bytes - std::exchange(before, 0);
+    if (bytes < left) {
+      cut_written_ = record.bytes - left + bytes;
+      if (cut_written_ > 0) cut_ = record;
+      return;
+    }
+    bytes -= left;
+    switch (record.kind) {
+      case Kind::kControl:
+        control_.erase(control_.begin());
+        break;
+      case Kind::kMessage:
+        CompleteMessage(record.outgoing);
+        break;
+      case Kind::kChunk:
+        CompleteChunk(record.outgoing);
+        break;
+      case Kind::kNone:
+        break;
+    }
+  }
+}
+
+void SendQueue::CompleteMessage(Outgoing* outgoing) {
+  assert(Slot(front_).outgoing == outgoing);
+  Slot(front_).outgoing = nullptr;
+  TrimWaiting();
+  bytes_sent_ += outgoing->message.head.size();
+  if (outgoing->large) {
+    ++begun_;
+    transfers_.PushBack(outgoing);
+    if (outgoing->withdrawn) StopTransfer(outgoing, absl::OkStatus());
+    return;
+  }
+  bytes_sent_ += outgoing->message.payload_bytes();
+  ++messages_sent_;
+  Leave(*outgoing);
+  if (outgoing->withdrawn) {
+    store_.Return(outgoing);
+  } else {
+    Finish(outgoing, absl::OkStatus(), true);
+  }
+}
+
+void SendQueue::CompleteChunk(Outgoing* outgoing) {
+  outgoing->payload_sent += outgoing->chunk_bytes;
+  bytes_sent_ += outgoing->chunk_bytes;
+  const bool whole = outgoing->payload_sent == outgoing->message.payload_bytes();
+  if (outgoing->withdrawn && !whole) {
+    StopTransfer(outgoing, absl::OkStatus());
+    return;
+  }
+  transfers_.Remove(outgoing);
+  if (!whole) {
+    transfers_.PushBack(outgoing);
+    return;
+  }
+  ++messages_sent_;
+  Leave(*outgoing);
+  if (outgoing->withdrawn) {
+    store_.Return(outgoing);
+  } else {
+    Finish(outgoing, absl::OkStatus(), true);
+  }
+}
+
+// Ends a transfer before its payload is out: at once between records, otherwise when the chunk that
+// is under way is out.
+void SendQueue::StopTransfer(Outgoing* outgoing, absl::Status status) {
+  if (outgoing == cut_.outgoing) {
+    if (!outgoing->withdrawn) FinishEarly(outgoing, std::move(status));
+    return;
+  }
+  transfers_.Remove(outgoing);
+  PushControl(RecordKind::kAbort, outgoing->transfer);
+  Leave(*outgoing);
+  if (outgoing->withdrawn) {
+    store_.Return(outgoing);
+  } else {
+    Finish(outgoing, std::move(status), true);
+  }
+}
+
+void SendQueue::Finish(Outgoing* outgoing, absl::Status status, bool sent) {
+  if (!outgoing->done) {
+    store_.Return(outgoing);
+    return;
+  }
+  outgoing->status = std::move(status);
+  outgoing->sent = sent;
+  finished_.PushBack(outgoing);
+}
+
+// Lets go of the sender's done while the wire still needs the message.
+void SendQueue::FinishEarly(Outgoing* outgoing, absl::Status status) {
+  if (outgoing->withdrawn) return;
+  outgoing->withdrawn = true;
+  Outgoing* notice = store_.Take();
+  notice->ticket = outgoing->ticket;
+  notice->done = std::move(outgoing->done);
+  outgoing->done = nullptr;
+  Finish(notice, std::move(status), true);
+}
+
+// A message stops counting against the limits.
+void SendQueue::Leave(const Outgoing& outgoing) {
+  --queued_messages_;
+  queued_bytes_ -= QueuedBytes(outgoing.message);
+  if (outgoing.large) --large_messages_;
+}
+
+void SendQueue::FailAll(const absl::Status& status) {
+  const auto fail = [&](Outgoing* outgoing, bool sent) {
+    Leave(*outgoing);
+    if (outgoing->withdrawn) {
+      store_.Return(outgoing);
+    } else {
+      Finish(outgoing, status, sent);
+    }
+  };
+  while (Outgoing* outgoing = transfers_.PopFront()) fail(outgoing, true);
+  for (; front_ != back_; ++front_) {
+    Outgoing* outgoing = Slot(front_).outgoing;
+    if (outgoing != nullptr) fail(outgoing, outgoing == cut_.outgoing);
+  }
+  cut_ = Record{};
+  cut_written_ = 0;
+  control_.clear();
+}
+
+SendQueue::Waiting* SendQueue::Find(Ticket ticket) {
+  uint64_t low = front_;
+  uint64_t high = back_;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (Slot(middle).ticket < ticket) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == back_ || Slot(low).ticket != ticket || Slot(low).outgoing == nullptr) return nullptr;
+  return &Slot(low);
+}
+
+// Lets go of withdrawn entries at both ends.
+void SendQueue::TrimWaiting() {
+  while (front_ != back_ && Slot(front_).outgoing == nullptr) ++front_;
+  while (front_ != back_ && Slot(back_ - 1).outgoing == nullptr) --back_;
+  if (front_ == back_ && waiting_.size() > kMaxIdleRing) std::vector<Waiting>().swap(waiting_);
+}
+
+// Makes room: closes the gaps of withdrawn messages, and doubles the ring if that is not enough.
+void SendQueue::GrowWaiting() {
+  std::vector<Waiting> kept;
+  for (uint64_t i = front_; i < back_; ++i) {
+    if (Slot(i).outgoing != nullptr) kept.push_back(Slot(i));
+  }
+  front_ = 0;
+  back_ = kept.size();
+  size_t size = std::max<size_t>(waiting_.size(), 16);
+  if (kept.size() > size / 2) size *= 2;
+  kept.resize(size);
+  waiting_ = std::move(kept);
+}
+
+}  // namespace farcall::tcp

@@ -1,0 +1,149 @@
+// SendQueue: what one connection still has to send, and in which order it goes to the wire. Pure:
+// it hands out regions of memory and is told how many bytes of them the kernel took.
+//
+// Order: the record that was cut by a full socket; control records; messages in the order of Push
+// (a large one is a BEGIN here); then chunks, the transfers taking turns. Since new messages are
+// looked at before every chunk, a small one waits for at most the chunks that were gathered with
+// it.
+//
+// Not thread-safe: it belongs to the connection's driver.
+
+#ifndef FARCALL_TRANSPORTS_TCP_SEND_QUEUE_H_
+#define FARCALL_TRANSPORTS_TCP_SEND_QUEUE_H_
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "farcall/rpc/message.h"
+#include "farcall/rpc/transport.h"
+#include "farcall/transports/tcp/limits.h"
+#include "farcall/transports/tcp/outgoing.h"
+#include "farcall/transports/tcp/prefix.h"
+
+namespace farcall::tcp {
+
+// What goes to the kernel in one call. Only its regions concern the caller; a loop needs one.
+struct SendBatch {
+  std::array<iovec, kMaxGather> regions;
+  size_t count = 0;  // regions in use
+  size_t bytes = 0;  // their sum
+
+  // The records that the regions make up, in order.
+  enum class Kind : uint8_t { kNone, kControl, kMessage, kChunk };
+  struct Record {
+    Kind kind = Kind::kNone;
+    Outgoing* outgoing = nullptr;
+    size_t bytes = 0;  // of the whole record, also where a part of it left before
+  };
+  std::array<Record, kMaxGather> records;
+  size_t planned = 0;  // records in use
+};
+
+class SendQueue {
+ public:
+  // `store` outlives the queue. The preamble is queued already.
+  SendQueue(OutgoingStore& store, const TransportLimits& limits);
+  ~SendQueue();  // drops everything; nobody is told
+  SendQueue(const SendQueue&) = delete;
+  SendQueue& operator=(const SendQueue&) = delete;
+
+  // Queues a message. One that cannot be queued (queue full, head too large) is finished at once,
+  // unsent.
+  Ticket Push(Message message, SendDone done);
+  // Finishes a message with `status`, unsent, without queueing it.
+  Ticket Reject(Message message, SendDone done, absl::Status status);
+  // Finishes a message as CANCELLED if it still waits (unsent) or is under way (sent).
+  void Withdraw(Ticket ticket);
+
+  // Tells the peer to stop a transfer of its own; taken back by DropAbandon when that ended
+  // meanwhile.
+  void PushAbandon(uint32_t transfer) { PushControl(RecordKind::kAbandon, transfer); }
+  void DropAbandon(uint32_t transfer);
+  // The peer wants no more of our `transfer`: it finishes as OK, sent. INVALID_ARGUMENT: no such
+  // transfer ever began.
+  absl::Status PeerAbandoned(uint32_t transfer);
+
+  // Fills `batch` with what goes next; its count is 0 when there is nothing. It is valid until
+  // another member is called.
+  void Gather(SendBatch& batch);
+  // The kernel took the first `bytes` of the batch that was gathered last.
+  void Written(const SendBatch& batch, size_t bytes);
+
+  // Finishes everything with `status`, unsent where no byte of it left; drops the rest.
+  void FailAll(const absl::Status& status);
+  // What finished since the last call, in that order. The caller runs each done and gives the
+  // record back to the store.
+  OutgoingList TakeFinished() { return std::exchange(finished_, {}); }
+  bool has_finished() const { return !finished_.empty(); }
+
+  // Nothing waits for the wire.
+  bool empty() const {
+    return queued_messages_ == 0 && control_.empty() && cut_.kind == SendBatch::Kind::kNone;
+  }
+  size_t queued_messages() const { return queued_messages_; }
+  size_t queued_bytes() const { return queued_bytes_; }
+  uint64_t messages_sent() const { return messages_sent_; }
+  uint64_t bytes_sent() const { return bytes_sent_; }  // heads and payload
+
+ private:
+  using Kind = SendBatch::Kind;
+  using Record = SendBatch::Record;
+  struct Control {
+    PrefixBytes bytes;
+    size_t size = 0;
+    uint32_t abandons = 0;  // the transfer, for DropAbandon; 0: something else
+  };
+  struct Waiting {
+    Ticket ticket = 0;
+    Outgoing* outgoing = nullptr;  // nullptr: withdrawn
+  };
+  class Planner;
+
+  absl::Status CheckRoom(const Message& message) const;
+  void PushControl(RecordKind kind, uint32_t transfer);
+  void CompleteMessage(Outgoing* outgoing);
+  void CompleteChunk(Outgoing* outgoing);
+  void Finish(Outgoing* outgoing, absl::Status status, bool sent);
+  void FinishEarly(Outgoing* outgoing, absl::Status status);
+  void StopTransfer(Outgoing* outgoing, absl::Status status);
+  void Leave(const Outgoing& outgoing);
+
+  Waiting& Slot(uint64_t index) { return waiting_[index & (waiting_.size() - 1)]; }
+  Waiting* Find(Ticket ticket);
+  void TrimWaiting();
+  void GrowWaiting();
+
+  OutgoingStore& store_;
+  const TransportLimits limits_;
+  Ticket last_ticket_ = 0;
+
+  // Messages of which no record left whole, in order of their tickets: a ring, entries
+  // [front_, back_) modulo its size, a power of two.
+  std::vector<Waiting> waiting_;
+  uint64_t front_ = 0;
+  uint64_t back_ = 0;
+
+  std::vector<Control> control_;
+  OutgoingList transfers_;  // BEGIN is out; the front has the next turn
+  OutgoingList finished_;
+
+  Record cut_;              // the record that the kernel took only a part of
+  size_t cut_written_ = 0;  // bytes of it that left
+
+  uint64_t begun_ = 0;         // transfers whose BEGIN left whole
+  size_t large_messages_ = 0;  // queued or under way
+  size_t queued_messages_ = 0;
+  size_t queued_bytes_ = 0;
+  uint64_t messages_sent_ = 0;
+  uint64_t bytes_sent_ = 0;
+};
+
+}  // namespace farcall::tcp
+
+#endif  // FARCALL_TRANSPORTS_TCP_SEND_QUEUE_H_

@@ -1,0 +1,69 @@
+// The sending half of Stream.
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "farcall/transports/tcp/errors.h"
+#include "farcall/transports/tcp/stream.h"
+
+namespace farcall::tcp {
+
+// Gives the kernel what is queued, until it takes no more or this connection's share of the turn is
+// used up. Runs no callback.
+void Stream::Flush() {
+  if (write_waits_ || !send_error_.ok()) return;
+  SendBatch& batch = share_.batch();
+  size_t written = 0;
+  while (!queue_.empty()) {
+    if (written >= kBytesPerTurn) {
+      write_more_ = true;
+      resume_.SubmitTo(loop_);
+      break;
+    }
+    queue_.Gather(batch);
+    msghdr message{};
+    message.msg_iov = batch.regions.data();
+    message.msg_iovlen = batch.count;
+    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        WaitWritable();
+      } else {
+        OnWriteFailed(errno);
+      }
+      return;
+    }
+    ++counters_.send_calls;
+    written += static_cast<size_t>(sent);
+    queue_.Written(batch, static_cast<size_t>(sent));
+    if (static_cast<size_t>(sent) < batch.bytes) {  // less than offered: there is no more room
+      WaitWritable();
+      break;
+    }
+  }
+  if (written > 0) GetHot();  // an answer will come
+}
+
+void Stream::WaitWritable() {
+  if (std::exchange(write_waits_, true)) return;
+  socket_.async_wait(Socket::wait_write,
+                     WaitHandler<Stream>(shared_from_this(), &Stream::OnWritable, write_memory_));
+}
+
+void Stream::OnWritable(const boost::system::error_code&) {
+  write_waits_ = false;
+  if (shut_) return;
+  OnEndOfTurn();
+}
+
+// The peer may have said why before it went: what it sent is read before the connection ends.
+void Stream::OnWriteFailed(int error) {
+  send_error_ = SystemError(options_.peer, "sending", error);
+  read_more_ = true;
+  resume_.SubmitTo(loop_);
+}
+
+}  // namespace farcall::tcp

@@ -1,0 +1,43 @@
+#include "farcall/transports/tcp/tcp.h"
+
+#include <utility>
+
+#include "farcall/transports/tcp/connector.h"
+#include "farcall/transports/tcp/listener.h"
+
+namespace farcall {
+namespace {
+
+class TcpTransport final : public Transport {
+ public:
+  explicit TcpTransport(std::shared_ptr<const tcp::Settings> settings)
+      : settings_(std::move(settings)) {}
+
+  std::unique_ptr<PendingConnect> Connect(EventLoop& loop, const Endpoint& endpoint,
+                                          TimePoint deadline, ConnectDone done) override {
+    return tcp::StartConnect(loop, endpoint, deadline, std::move(done), settings_);
+  }
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& endpoint,
+                                                   std::vector<EventLoop*> loops,
+                                                   Acceptor acceptor) override {
+    return tcp::StartListening(endpoint, std::move(loops), std::move(acceptor), settings_);
+  }
+
+ private:
+  const std::shared_ptr<const tcp::Settings> settings_;
+};
+
+}  // namespace
+
+std::shared_ptr<Transport> MakeTcpTransport(TcpOptions options) {
+  auto settings = std::make_shared<tcp::Settings>();
+  settings->pools.send = std::make_shared<BufferPool>(
+      BufferPoolOptions{.name = "tcp send", .max_bytes = options.send_pool_bytes});
+  settings->pools.receive = std::make_shared<BufferPool>(
+      BufferPoolOptions{.name = "tcp receive", .max_bytes = options.receive_pool_bytes});
+  settings->options = std::move(options);
+  return std::make_shared<TcpTransport>(std::move(settings));
+}
+
+}  // namespace farcall
