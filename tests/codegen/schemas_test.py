@@ -4,13 +4,14 @@ usage: python3 schemas_test.py <source root> <build root> <c++ compiler> [folder
 
 Each schema becomes a program of a project that uses the installed package as a user would:
 farcall_generate(), an implementation of its services (implement.cc prints it), and a call of each
-method in every way (exercise.h). A schema that flatc refuses, or whose flatc header does not compile,
-is not looked at further, and said so. What farcall-gen refuses must be in the file `refusals`, a line
-each: the schema's path below the folder, ": ", and the message; and what is there must be refused.
+method in every way (exercise.h). A schema that flatc refuses, or whose flatc header does not
+compile, is not looked at further, and said so. What farcall-gen refuses must be in the file
+`refusals`, a line each: the schema's path below the folder, ": ", and the message; and what is
+there must be refused.
 
-The folder is that of FARCALL_SCHEMA_DIR in the environment, or the argument; without one the test is
-skipped. Includes are looked for in the folders below the schema's own, then in those of its project,
-which is the first part of its path.
+The folder is that of FARCALL_SCHEMA_DIR in the environment, or the argument; without one the test
+is skipped. Includes are looked for in the folders below the schema's own, then in those of its
+project, which is the first part of its path.
 """
 
 import os
@@ -57,7 +58,8 @@ class Schema:
         self.name = re.sub(r"\W", "_", self.below.removesuffix(".fbs"))
         own = os.path.dirname(path)
         project = os.path.join(folder, self.below.split(os.sep)[0])
-        self.includes = list(dict.fromkeys(folders_with_schemas(own) + folders_with_schemas(project)))
+        folders = folders_with_schemas(own) + folders_with_schemas(project)
+        self.includes = list(dict.fromkeys(folders))
         self.flags = [word for include in self.includes for word in ("-I", include)]
 
     def refusal_of_flatc(self, work):
@@ -105,7 +107,8 @@ class Test:
         self.expected = {}
         if refusals:
             with open(refusals) as file:
-                self.expected = dict(line.rstrip("\n").split(": ", 1) for line in file if line.strip())
+                lines = [line.rstrip("\n") for line in file if line.strip()]
+            self.expected = dict(line.split(": ", 1) for line in lines)
         self.failures, self.left_out = [], []
 
     def fail(self, schema, reason):
@@ -118,7 +121,8 @@ class Test:
         if refusal := schema.refusal_of_flatc(work):
             self.left_out.append(f"{schema.below}: flatc refuses it: {refusal}")
             return False
-        done = run([os.path.join(prefix, "bin/farcall-gen"), *schema.flags, "-o", work, schema.path])
+        program = os.path.join(prefix, "bin/farcall-gen")
+        done = run([program, *schema.flags, "-o", work, schema.path])
         said = done.stdout.replace(self.folder + os.sep, "").strip()
         expected = self.expected.pop(schema.below, None)
         if done.returncode == 0 and expected is None:
@@ -150,19 +154,22 @@ class Test:
 
     def build_programs(self, schemas, prefix):
         text = PROJECT.format(tests=self.tests, build=self.build)
+        implement = os.path.join(self.build, "bin/tests/codegen_implement")
         for schema in schemas:
             out = os.path.join(self.work, schema.name)
             os.makedirs(out)
-            check([os.path.join(self.build, "bin/tests/codegen_implement"), *schema.flags, "-o", out,
-                   schema.path])
+            check([implement, *schema.flags, "-o", out, schema.path])
             includes = " ".join(f'"{include}"' for include in schema.includes)
             text += PROGRAM.format(name=schema.name, path=schema.path, includes=includes)
         with open(os.path.join(self.work, "CMakeLists.txt"), "w") as file:
             file.write(text)
         out = os.path.join(self.work, "build")
-        check(["cmake", "-S", self.work, "-B", out, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
-               f"-DCMAKE_CXX_COMPILER={self.compiler}"])
-        self.log = run(["cmake", "--build", out, "--parallel", str(os.cpu_count()), "--", "-k", "0"])
+        launcher = "ccache" if shutil.which("ccache") else ""
+        check(["cmake", "-S", self.work, "-B", out, "-G", "Ninja",
+               f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={self.compiler}",
+               f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"])
+        jobs = str(os.cpu_count())
+        self.log = run(["cmake", "--build", out, "--parallel", jobs, "--", "-k", "0"])
 
     def call(self, schema):
         program = os.path.join(self.work, "build", schema.name)
