@@ -293,7 +293,7 @@ TEST_CASE("a spinning loop") {
     ++count;
     for (Link* link : links) link->Send("ping", "x");
     for (Link* link : links) CHECK(link->WaitMessage(count) == "ping");
-    std::this_thread::sleep_for(milliseconds(5));  // long enough to go back to epoll
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // long enough to go back to epoll
   }
 }
 
