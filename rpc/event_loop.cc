@@ -138,6 +138,7 @@ LoopState::Turnout LoopState::TakeOrWait(BlockingTask& task) {
     (last_waiter != nullptr ? last_waiter->next_waiter_ : first_waiter) = &task;
     last_waiter = &task;
     has_waiters.store(true);
+    caller_came.store(true);
     task.queued_.store(true, std::memory_order_relaxed);
     Push(task);
   }

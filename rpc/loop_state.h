@@ -116,6 +116,9 @@ struct LoopState {
   // What the driver checks in every turn without the lock.
   std::atomic<bool> has_submissions{false};
   std::atomic<bool> has_waiters{false};
+  // A blocked caller came while the helper drove: it leaves, so that the next call finds the token
+  // free even when this one was finished already.
+  std::atomic<bool> caller_came{false};
   std::atomic<bool> stopping{false};
   std::atomic<int64_t> async_work{0};
 

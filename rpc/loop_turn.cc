@@ -53,8 +53,11 @@ TimePoint LoopState::Now() {
 
 bool LoopState::ShouldLeave(const BlockingTask* task) const {
   if (task != nullptr) return task->finished_;
-  return stopping.load(std::memory_order_relaxed) ||
-         (!options.dedicated && has_waiters.load(std::memory_order_relaxed));
+  if (stopping.load(std::memory_order_relaxed)) return true;
+  if (options.dedicated) return false;
+  return has_waiters.load(std::memory_order_relaxed) ||
+         (caller_came.load(std::memory_order_relaxed) &&
+          async_work.load(std::memory_order_relaxed) == 0);
 }
 
 bool LoopState::Spins(const BlockingTask* task) const {
