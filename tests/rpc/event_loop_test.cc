@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "farcall/tests/rpc/loop_testing.h"
@@ -297,9 +298,9 @@ TEST_CASE("an end-of-turn task may be cancelled by an owner that goes") {
 }
 
 TEST_CASE("an end-of-turn task that always comes back does not stop the loop") {
-  EventLoop loop(InMode(ProgressMode::kEvent));
   std::optional<FunctionTask> forever;
   std::atomic<bool> stop{false};
+  EventLoop loop(InMode(ProgressMode::kEvent));
   forever.emplace([&] {
     if (!stop) loop.RunAtEndOfTurn(*forever);
   });
@@ -362,7 +363,6 @@ TEST_CASE("pollers are looked at every turn, and may come and go inside Poll") {
 
 TEST_CASE(
     "the loop does not sleep while a poller refuses to be armed, and sockets get their turn") {
-  EventLoop loop(InMode(ProgressMode::kEvent));
   std::atomic<int> polls{0};
   FunctionPoller poller(
       [&] {
@@ -370,6 +370,7 @@ TEST_CASE(
         return 0;
       },
       [&] { return polls >= 100'000; });
+  EventLoop loop(InMode(ProgressMode::kEvent));
   loop.Post([&] { loop.AddPoller(poller); });
   REQUIRE(Eventually([&] { return polls > 0; }));
   asio::steady_timer timer(loop.io(), 0ms);
@@ -394,10 +395,10 @@ TEST_CASE("an armed poller is woken through io()") {
   Call* waiting = nullptr;
   FunctionPoller poller(
       [&]() -> size_t {
-        if (to_do == 0) return 0;
+        if (to_do == 0 || waiting == nullptr) return 0;
         --to_do;
         ++done;
-        waiting->Finish();
+        std::exchange(waiting, nullptr)->Finish();
         return 1;
       },
       [&] {
@@ -410,7 +411,7 @@ TEST_CASE("an armed poller is woken through io()") {
                             armed = false;
                           });
         }
-        return to_do == 0;
+        return to_do == 0 || waiting == nullptr;
       });
   for (int i = 1; i <= 50; ++i) {
     Call call([&](Call& self) {

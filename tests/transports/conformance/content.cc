@@ -120,11 +120,13 @@ void PayloadsFromAnyMemory(Arena& arena) {
 }
 
 void BorrowedMemoryIsReleasedOnceWhateverHappens(Arena& arena) {
-  Borrowed memory(1 * MiB);
+  Borrowed memory(8 * MiB);
   const Pair pair = arena.Connect(/*start=*/false);
   for (uint64_t number = 1; number <= 8; ++number) {
-    FillSegment(number, 2, std::span(memory.bytes).first(10));
-    pair.client.Send(Labelled(number, {}, memory.Wrap(0, number % 2 == 0 ? 10 : 1 * MiB)), number);
+    const size_t at = (number - 1) * MiB;  // each its own: one that comes back unsent is looked at
+    const size_t size = number % 2 == 0 ? 10 : 1 * MiB;
+    FillSegment(number, 2, std::span(memory.bytes).subspan(at, size));
+    pair.client.Send(Labelled(number, {}, memory.Wrap(at, size)), number);
   }
   pair.client.Withdraw(7);
   pair.client.Destroy();

@@ -58,12 +58,12 @@ class Feed final : private AssemblerEvents {
     assembler_.Stop();
   }
 
-  std::vector<std::string> admitted;        // heads
+  std::vector<std::string> admitted;  // heads
   std::map<Ticket, MessageSizes> announced;
   std::map<Ticket, Heard> messages;
   std::vector<Ticket> order;
   std::map<Ticket, absl::Status> abandoned;
-  std::vector<uint32_t> abandons;           // SendAbandon, less DropAbandon
+  std::vector<uint32_t> abandons;  // SendAbandon, less DropAbandon
   std::vector<uint32_t> peer_abandons;
   std::function<Admission(Ticket)> on_admit = [](Ticket) { return Admission{}; };
   std::function<void(Ticket)> on_message = [](Ticket) {};
@@ -103,12 +103,11 @@ class Feed final : private AssemblerEvents {
 struct Sample {
   std::string small = Pattern(100, 2), middle = Pattern(9000, 3), large = Pattern(70000, 4),
               attachment = Pattern(300000, 5), long_head = Pattern(4096, 6);
-  std::string stream = Hello() + MessageRecord("h1", small) +
-                       BeginRecord(1, "h2", large.size(), attachment.size()) +
-                       MessageRecord(long_head, middle, small) +
-                       ChunkRecord(1, 0, Payload(0, 100000)) + MessageRecord("h4", "") +
-                       ChunkRecord(1, 100000, Payload(100000, 262144)) + AbandonRecord(77) +
-                       ChunkRecord(1, 362144, Payload(362144, 7856)) + MessageRecord("", small);
+  std::string stream =
+      Hello() + MessageRecord("h1", small) + BeginRecord(1, "h2", large.size(), attachment.size()) +
+      MessageRecord(long_head, middle, small) + ChunkRecord(1, 0, Payload(0, 100000)) +
+      MessageRecord("h4", "") + ChunkRecord(1, 100000, Payload(100000, 262144)) +
+      AbandonRecord(77) + ChunkRecord(1, 362144, Payload(362144, 7856)) + MessageRecord("", small);
 
   std::string Payload(size_t offset, size_t size) const {
     return (large + attachment).substr(offset, size);
@@ -135,7 +134,8 @@ struct Sample {
 
 TEST_CASE("a stream is the same in pieces of any size") {
   const Sample sample;
-  for (const size_t piece : {size_t{1}, size_t{7}, size_t{24}, size_t{1000}, size_t{65537}, SIZE_MAX}) {
+  for (const size_t piece :
+       {size_t{1}, size_t{7}, size_t{24}, size_t{1000}, size_t{65537}, SIZE_MAX}) {
     for (const size_t reads : {size_t{1}, size_t{3}, SIZE_MAX}) {
       Feed feed;
       REQUIRE(feed.Give(sample.stream, piece, reads).ToString() == "OK");
@@ -151,7 +151,8 @@ TEST_CASE("a stream that is cut anywhere delivers what was whole and says where 
   // Every byte of the small records, and around the ends of the large ones.
   for (size_t cut = 0; cut < 500; ++cut) cuts.push_back(cut);
   for (size_t cut = 500; cut < sample.stream.size(); cut += 4099) cuts.push_back(cut);
-  for (size_t cut = sample.stream.size() - 400; cut < sample.stream.size(); ++cut) cuts.push_back(cut);
+  for (size_t cut = sample.stream.size() - 400; cut < sample.stream.size(); ++cut)
+    cuts.push_back(cut);
   for (const size_t cut : cuts) {
     Feed feed;
     REQUIRE(feed.Give(std::string_view(sample.stream).substr(0, cut)).ok());
@@ -238,7 +239,8 @@ TEST_CASE("an aborted transfer is abandoned") {
                     AbortRecord(1))
               .ok());
   REQUIRE(feed.abandoned.count(1) == 1);
-  CHECK(feed.abandoned[1].message() == "the sender gave the message up after 10 of 100000 payload bytes");
+  CHECK(feed.abandoned[1].message() ==
+        "the sender gave the message up after 10 of 100000 payload bytes");
   CHECK(feed.pool().stats().leased_bytes == 0);
   CHECK(feed.Give(ChunkRecord(1, 10, "x")).message() ==
         "a CHUNK belongs to a transfer that is under way, not 1");
@@ -269,9 +271,9 @@ TEST_CASE("an attachment is received into the buffer that Admit gives") {
     return admission;
   };
   const std::string attachment = Pattern(100000);
-  REQUIRE(feed.Give(Hello() + BeginRecord(1, "", 0, attachment.size()) +
-                    ChunkRecord(1, 0, attachment))
-              .ok());
+  REQUIRE(
+      feed.Give(Hello() + BeginRecord(1, "", 0, attachment.size()) + ChunkRecord(1, 0, attachment))
+          .ok());
   CHECK((feed.messages[1].attachment == attachment));
   CHECK(std::memcmp(place, attachment.data(), attachment.size()) == 0);
   // The test's pool served nothing.
@@ -298,8 +300,9 @@ TEST_CASE("rules between records") {
         "chunks come in order: offset 2 of transfer 1 is next, not 1");
   CHECK(refusal(begun + ChunkRecord(1, 0, std::string(99999, 'x')) + ChunkRecord(1, 99999, "xy")) ==
         "a CHUNK ends with its payload: 1 bytes are left, not 2");
-  CHECK(refusal(begun + ChunkRecord(1, 0, std::string(100000, 'x')) + ChunkRecord(1, 100000, "x")) ==
-        "a CHUNK belongs to a transfer that is under way, not 1");
+  CHECK(
+      refusal(begun + ChunkRecord(1, 0, std::string(100000, 'x')) + ChunkRecord(1, 100000, "x")) ==
+      "a CHUNK belongs to a transfer that is under way, not 1");
 
   std::string many = Hello();
   for (uint32_t i = 1; i <= kMaxTransfers; ++i) many += BeginRecord(i, "", 70000);
@@ -349,7 +352,8 @@ TEST_CASE("payloads above 4 KiB are received in place") {
   CHECK(feed.messages.size() == 15);
 
   // Small ones are copied once.
-  REQUIRE(feed.Give(MessageRecord("head", "0123456789") + MessageRecord("head", "0123456789")).ok());
+  REQUIRE(
+      feed.Give(MessageRecord("head", "0123456789") + MessageRecord("head", "0123456789")).ok());
   const uint64_t after = feed.assembler().payload_bytes_copied();
   REQUIRE(feed.Give(MessageRecord("head", "0123456789")).ok());
   CHECK(feed.assembler().payload_bytes_copied() == after + 10);

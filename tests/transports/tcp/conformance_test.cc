@@ -1,3 +1,5 @@
+#include "farcall/tests/transports/conformance.h"
+
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -9,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "farcall/tests/transports/conformance.h"
 #include "farcall/tests/transports/tcp/raw_socket.h"
 #include "farcall/transports/tcp/tcp.h"
 

@@ -86,39 +86,47 @@ TEST_CASE("every flag is refused") {
   PrefixBytes bytes = Encode({.kind = RecordKind::kMessage});
   for (int bit = 0; bit < 8; ++bit) {
     bytes[1] = static_cast<std::byte>(1 << bit);
-    CHECK(Decode(bytes).message() == "the flags of a record are 0, not " + std::to_string(1 << bit));
+    CHECK(Decode(bytes).message() ==
+          "the flags of a record are 0, not " + std::to_string(1 << bit));
   }
 }
 
 TEST_CASE("hostile lengths of messages name the rule") {
   const auto message = [](uint16_t head, uint64_t body, uint64_t attachment) {
-    return Refusal({.kind = RecordKind::kMessage, .head = head, .body = body,
-                    .attachment = attachment});
+    return Refusal(
+        {.kind = RecordKind::kMessage, .head = head, .body = body, .attachment = attachment});
   };
   const auto begin = [](uint64_t body, uint64_t attachment) {
-    return Refusal({.kind = RecordKind::kBegin, .transfer = 1, .body = body,
-                    .attachment = attachment});
+    return Refusal(
+        {.kind = RecordKind::kBegin, .transfer = 1, .body = body, .attachment = attachment});
   };
   CHECK(message(4096, 0, 0).empty());
   CHECK(message(4097, 0, 0) == "a head is at most 4096 bytes, not 4097");
   CHECK(message(65535, 0, 0) == "a head is at most 4096 bytes, not 65535");
 
-  constexpr uint64_t kHostile[] = {kMaxInlinePayload + 1,  uint64_t{1} << 31, (uint64_t{1} << 32) - 1,
-                                   uint64_t{1} << 32,      uint64_t{1} << 63, kMax - 1,
+  constexpr uint64_t kHostile[] = {kMaxInlinePayload + 1,
+                                   uint64_t{1} << 31,
+                                   (uint64_t{1} << 32) - 1,
+                                   uint64_t{1} << 32,
+                                   uint64_t{1} << 63,
+                                   kMax - 1,
                                    kMax};
   CHECK(message(0, kMaxInlinePayload, 0).empty());
   CHECK(message(0, 0, kMaxInlinePayload).empty());
   CHECK(message(0, kMaxInlinePayload - 1, 1).empty());
-  CHECK(message(0, kMaxInlinePayload, 1) == "the payload of a MESSAGE is at most 65536 bytes, not 65537");
+  CHECK(message(0, kMaxInlinePayload, 1) ==
+        "the payload of a MESSAGE is at most 65536 bytes, not 65537");
   for (const uint64_t size : kHostile) {
-    const std::string expected = "the payload of a MESSAGE is at most 65536 bytes, not " + std::to_string(size);
+    const std::string expected =
+        "the payload of a MESSAGE is at most 65536 bytes, not " + std::to_string(size);
     CHECK(message(0, size, 0) == expected);
     CHECK(message(0, 0, size) == expected);
     CHECK(begin(size, 0).empty());
     CHECK(begin(0, size).empty());
   }
   for (const uint64_t size : {uint64_t{0}, uint64_t{1}, kMaxInlinePayload - 1, kMaxInlinePayload}) {
-    CHECK(begin(size, 0) == "the payload of a BEGIN is more than 65536 bytes, not " + std::to_string(size));
+    CHECK(begin(size, 0) ==
+          "the payload of a BEGIN is more than 65536 bytes, not " + std::to_string(size));
   }
   CHECK(begin(kMax, 1) == "body and attachment together fit 64 bits, not 1");
   CHECK(begin(1, kMax) == "body and attachment together fit 64 bits, not " + std::to_string(kMax));
@@ -130,8 +138,7 @@ TEST_CASE("hostile lengths of messages name the rule") {
 
 TEST_CASE("hostile numbers of the other records name the rule") {
   const auto chunk = [](uint64_t offset, uint64_t length) {
-    return Refusal(
-        {.kind = RecordKind::kChunk, .transfer = 1, .offset = offset, .length = length});
+    return Refusal({.kind = RecordKind::kChunk, .transfer = 1, .offset = offset, .length = length});
   };
   CHECK(chunk(0, 1).empty());
   CHECK(chunk(kMax - 1, 1).empty());
@@ -139,7 +146,8 @@ TEST_CASE("hostile numbers of the other records name the rule") {
   CHECK(chunk(kMax - kMaxChunk + 1, kMaxChunk).starts_with("the end of a CHUNK fits 64 bits"));
   for (const uint64_t length : {uint64_t{0}, kMaxChunk + 1, uint64_t{1} << 31,
                                 (uint64_t{1} << 32) - 1, uint64_t{1} << 32, kMax}) {
-    CHECK(chunk(0, length) == "the length of a CHUNK is 1 to 262144, not " + std::to_string(length));
+    CHECK(chunk(0, length) ==
+          "the length of a CHUNK is 1 to 262144, not " + std::to_string(length));
   }
   for (const RecordKind kind :
        {RecordKind::kBegin, RecordKind::kChunk, RecordKind::kAbort, RecordKind::kAbandon}) {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "farcall/transports/tcp/assembler.h"
 #include "farcall/tests/transports/tcp/wire.h"
+#include "farcall/transports/tcp/assembler.h"
 
 namespace farcall::tcp {
 namespace {
@@ -22,10 +22,11 @@ class Wire {
 
   Ticket Push(std::string_view head, std::string_view body, std::string_view attachment = {}) {
     auto slot = std::make_shared<Ticket>(0);
-    *slot = queue_.Push(MakeMessage(pool_, head, body, attachment), [this, slot](SendResult result) {
-      REQUIRE(ended.count(*slot) == 0);
-      ended.emplace(*slot, std::move(result));
-    });
+    *slot =
+        queue_.Push(MakeMessage(pool_, head, body, attachment), [this, slot](SendResult result) {
+          REQUIRE(ended.count(*slot) == 0);
+          ended.emplace(*slot, std::move(result));
+        });
     return *slot;
   }
 
@@ -76,7 +77,8 @@ TEST_CASE("messages of a turn leave together and in order") {
   const std::string long_head = Pattern(1000);
   const Ticket first = wire.Push("h1", "body", "attachment");
   const Ticket second = wire.Push(long_head, "");
-  CHECK(wire.Take() == Hello() + MessageRecord("h1", "body", "attachment") + MessageRecord(long_head, ""));
+  CHECK(wire.Take() ==
+        Hello() + MessageRecord("h1", "body", "attachment") + MessageRecord(long_head, ""));
   CHECK(wire.ended.at(first).status.ok());
   CHECK(wire.ended.at(first).sent);
   CHECK(wire.ended.at(second).sent);
@@ -185,7 +187,8 @@ TEST_CASE("withdrawing") {
     wire.queue().Withdraw(ticket);
     wire.RunDones();
     CHECK(wire.ended.at(ticket).sent);
-    CHECK((start + wire.TakeAll() == ChunkRecord(1, 0, large.substr(0, kMaxChunk)) + AbortRecord(1)));
+    CHECK(
+        (start + wire.TakeAll() == ChunkRecord(1, 0, large.substr(0, kMaxChunk)) + AbortRecord(1)));
   }
   SECTION("what ended or never was") {
     const Ticket ticket = wire.Push("a", "1");
@@ -242,7 +245,8 @@ TEST_CASE("limits") {
   };
   SECTION("messages") {
     for (int i = 0; i < 3; ++i) wire.Push("", "x");
-    CHECK(refused(wire.Push("", "x")) == "send queue: 3 messages wait already (max_queued_messages)");
+    CHECK(refused(wire.Push("", "x")) ==
+          "send queue: 3 messages wait already (max_queued_messages)");
   }
   SECTION("bytes; a larger one may wait alone") {
     wire.Push("", Pattern(300000));
@@ -296,12 +300,14 @@ TEST_CASE("withdrawing for ever behind a stuck message keeps the queue small") {
   CHECK(wire.TakeAll() == Hello() + MessageRecord("stuck", "x") + MessageRecord("tail", "x"));
 }
 
-// Whatever is pushed, withdrawn, abandoned and cut: the other side's assembler puts the rest together.
+// Whatever is pushed, withdrawn, abandoned and cut: the other side's assembler puts the rest
+// together.
 TEST_CASE("random plans arrive whole") {
   struct Sink final : AssemblerEvents {
     Admission Admit(Ticket, std::span<const std::byte>, MessageSizes) override { return {}; }
     void OnMessage(Ticket, Message message) override {
-      heard[HeadOf(message)] = std::string(message.body.view()) + std::string(message.attachment.view());
+      heard[HeadOf(message)] =
+          std::string(message.body.view()) + std::string(message.attachment.view());
     }
     void OnAbandoned(Ticket, absl::Status) override { ++given_up; }
     void SendAbandon(uint32_t) override {}
@@ -326,11 +332,13 @@ TEST_CASE("random plans arrive whole") {
       if (step < 200 && below(2) == 0) {
         const size_t sizes[] = {0, 10, 5000, 65536, 65537, 400000};
         const std::string name = std::to_string(step);
-        const std::string body = Pattern(sizes[below(6)], step), attachment = Pattern(sizes[below(4)], step);
+        const std::string body = Pattern(sizes[below(6)], step),
+                          attachment = Pattern(sizes[below(4)], step);
         pushed.emplace_back(wire.Push(name, body, attachment), name);
         sent[name] = body + attachment;
       }
-      if (!pushed.empty() && below(6) == 0) wire.queue().Withdraw(pushed[below(static_cast<unsigned>(pushed.size()))].first);
+      if (!pushed.empty() && below(6) == 0)
+        wire.queue().Withdraw(pushed[below(static_cast<unsigned>(pushed.size()))].first);
       if (below(8) == 0) (void)wire.queue().PeerAbandoned(1 + below(20));
       std::string_view stream;
       const std::string taken = wire.Take(below(3) == 0 ? 1 + below(50) : 1 + below(500000));

@@ -90,7 +90,9 @@ inline Message MakeMessage(BufferPool& pool, std::string_view head, std::string_
   return message;
 }
 
-inline std::string HeadOf(const Message& message) { return std::string(AsView(message.head.bytes())); }
+inline std::string HeadOf(const Message& message) {
+  return std::string(AsView(message.head.bytes()));
+}
 
 }  // namespace farcall::tcp::testing
 
