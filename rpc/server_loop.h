@@ -59,7 +59,7 @@ class ServerLoop {
   size_t Cut(const absl::Status& reason);
   // Destroys the connections that did not close in time. Nothing is accepted and no handler runs
   // any more.
-  void Close() { sessions_.clear(); }
+  void Close();
   // Runs the handler of a call that is whole, here or on a worker.
   void Dispatch(ServerCall& call);
 
