@@ -47,11 +47,11 @@ class StartThreadsOn {
 
 absl::StatusOr<Measurement> TcpSubject::Run(const Workload& workload,
                                             std::optional<int> server_core) {
-  absl::StatusOr<ChildProcess> server =
-      ChildProcess::Start({.command = {server_program_, "tcp://127.0.0.1:0", "--mode",
-                                       NameOf(mode_), "--congestion", kCongestionControl},
-                           .core = server_core,
-                           .ready_prefix = "listening on "});
+  absl::StatusOr<ChildProcess> server = ChildProcess::Start(
+      {.command = {server_program_, "tcp://127.0.0.1:0", "--mode", NameOf(mode_), "--congestion",
+                   kCongestionControl, "--quiet"},
+       .core = server_core,
+       .ready_prefix = "listening on "});
   if (!server.ok()) return server.status();
   TransportOptions transports;
   transports.tcp.congestion_control = kCongestionControl;

@@ -31,9 +31,8 @@ class TcpSubject : public Subject {
   const Mode mode_;
 };
 
-// With no wire, between two threads of this process: a payload is copied once, from the sender's
-// memory to the receiver's. What is left is the cost of Farcall itself and of waking the other
-// thread.
+// With no wire, between two threads of this process: messages mostly change hands by pointer. What
+// is left is the cost of Farcall itself and of waking the other thread.
 class LoopbackSubject : public Subject {
  public:
   explicit LoopbackSubject(Mode mode) : mode_(mode) {}

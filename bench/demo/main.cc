@@ -26,7 +26,6 @@
 #include "farcall/bench/measure/record.h"
 #include "farcall/bench/measure/socket_options.h"
 #include "farcall/bench/measure/table.h"
-#include "farcall/rpc/log.h"
 
 namespace farcall::bench {
 namespace {
@@ -188,7 +187,6 @@ int Demo(const Arguments& arguments) {
       return EXIT_FAILURE;
     }
   }
-  SetLogSink(nullptr, LogLevel::kWarning);  // that each measurement connects is no news
   Report report{.machine = DescribeMachine(),
                 .versions = DescribeVersions(),
                 .settings = DescribeSettings(arguments, plan, cores, load),

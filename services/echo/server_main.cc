@@ -75,7 +75,6 @@ int Main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return 2;
   }
-  if (arguments.quiet) SetLogSink(nullptr, LogLevel::kWarning);
   // Before any thread exists, so that all of them leave the signals to sigwait.
   sigset_t stop;
   sigemptyset(&stop);
@@ -83,7 +82,7 @@ int Main(int argc, char** argv) {
   sigaddset(&stop, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
 
-  SetLogSink({}, LogLevel::kInfo);
+  SetLogSink({}, arguments.quiet ? LogLevel::kWarning : LogLevel::kInfo);
   EchoImpl echo;
   Server server(arguments.server);
   if (absl::Status added = server.Add(Echo::Bind(echo)); !added.ok()) {
