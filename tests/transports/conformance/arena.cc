@@ -11,8 +11,12 @@
 
 namespace farcall::testing {
 
-Arena::Arena(const TransportUnderTest& subject, Layout layout, TransportLimits limits)
-    : subject_(subject), layout_(layout), transport_(subject.make(limits)) {
+Arena::Arena(const TransportUnderTest& subject, Layout layout, TransportLimits limits,
+             ManualClock* manual_clock)
+    : subject_(subject),
+      layout_(layout),
+      manual_clock_(manual_clock),
+      transport_(subject.make(limits)) {
   NewLoop();
   if (layout_ != Layout::kOneLoop) NewLoop();
 }
@@ -25,20 +29,27 @@ Arena::~Arena() {
 }
 
 EventLoop& Arena::NewLoop() {
-  loops_.push_back(std::make_unique<EventLoop>(EventLoopOptions{.helper_thread = !Stepped()}));
+  loops_.push_back(std::make_unique<EventLoop>(
+      EventLoopOptions{.clock = manual_clock_, .helper_thread = !Stepped()}));
   return *loops_.back();
 }
 
 bool Arena::RunUntil(const std::function<bool()>& done, Duration patience) {
   constexpr auto kNap = std::chrono::microseconds(100);
-  const TimePoint end = Clock::Steady().Now() + patience;
+  const Clock& clock = manual_clock_ != nullptr ? *manual_clock_ : Clock::Steady();
+  const TimePoint end = clock.Now() + patience;
   while (!done()) {
-    if (Clock::Steady().Now() >= end) return false;
+    if (clock.Now() >= end) return false;
     size_t worked = 0;
     if (Stepped()) {
       for (const auto& loop : loops_) worked += loop->RunOnce();
     }
-    if (worked == 0) std::this_thread::sleep_for(kNap);
+    if (worked > 0) continue;
+    if (manual_clock_ != nullptr) {
+      manual_clock_->Advance(TimerWheel::kTick);
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
   }
   return true;
 }
@@ -58,14 +69,14 @@ void Arena::On(EventLoop& loop, const std::function<void()>& work) {
 }
 
 Listener& Arena::Listen(std::vector<EventLoop*> loops) {
-  absl::StatusOr<std::unique_ptr<Listener>> listener = transport_->Listen(
-      subject_.listen_endpoint(), std::move(loops),
-      [this](EventLoop& loop, std::unique_ptr<Connection> connection) {
-        if (!loop.IsDriver()) Blame("the acceptor runs off its loop");
-        Peer& peer = Adopt("server", loop, std::move(connection));
-        MutexLock lock(mutex_);
-        accepted_.push_back(&peer);
-      });
+  absl::StatusOr<std::unique_ptr<Listener>> listener =
+      transport_->Listen(subject_.listen_endpoint(), std::move(loops),
+                         [this](EventLoop& loop, std::unique_ptr<Connection> connection) {
+                           if (!loop.IsDriver()) Blame("the acceptor runs off its loop");
+                           Peer& peer = Adopt("server", loop, std::move(connection));
+                           MutexLock lock(mutex_);
+                           accepted_.push_back(&peer);
+                         });
   INFO(listener.status());
   REQUIRE(listener.ok());
   listeners_.push_back(*std::move(listener));
@@ -171,8 +182,8 @@ Dial::Dial(Arena& arena, EventLoop& loop, const Endpoint& endpoint, Duration tim
   auto token = std::make_shared<int>();
   done_ = token;
   arena_.On(loop_, [&] {
-    auto done = [&arena = arena_, &loop = loop_, state = state_, token = std::move(token)](
-                    absl::StatusOr<std::unique_ptr<Connection>> result) {
+    auto done = [&arena = arena_, &loop = loop_, state = state_,
+                 token = std::move(token)](absl::StatusOr<std::unique_ptr<Connection>> result) {
       if (!loop.IsDriver()) arena.Blame("the done of Connect off its loop");
       if (state->inside) arena.Blame("the done of Connect inside Connect");
       MutexLock lock(state->mutex);
@@ -180,8 +191,8 @@ Dial::Dial(Arena& arena, EventLoop& loop, const Endpoint& endpoint, Duration tim
       state->result = std::move(result);
     };
     state_->inside = true;
-    handle_ = arena_.transport().Connect(loop_, endpoint, loop_.clock().Now() + timeout,
-                                         std::move(done));
+    handle_ =
+        arena_.transport().Connect(loop_, endpoint, loop_.clock().Now() + timeout, std::move(done));
     state_->inside = false;
   });
 }

@@ -114,8 +114,20 @@ ConnectionInfo Peer::info() {
   return info;
 }
 
+void Peer::SendAndForget(Parts parts) {
+  Do([&] {
+    {
+      MutexLock lock(mutex_);
+      outcomes_.emplace(++last_sent_, Outcome{});
+    }
+    InCall call(*this);
+    connection_->Send(MakeMessage(*pool_, ++last_number_, parts), nullptr);
+  });
+}
+
 Admission Peer::Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) {
   CheckCallback("Admit");
+  Note(absl::StrCat("Admit ", ticket));
   NoteAdmit(ticket, head, sizes);
   if (!hooks.admit) return {};
   Admission admission = hooks.admit(ticket, sizes);
@@ -149,9 +161,10 @@ void Peer::NoteAdmit(Ticket ticket, std::span<const std::byte> head, MessageSize
 
 void Peer::OnMessage(Ticket ticket, Message message) {
   CheckCallback("OnMessage");
-  NoteEnd("OnMessage", ticket, Fate::kWhole, absl::OkStatus());
+  Note(absl::StrCat("OnMessage ", ticket));
   CheckMessage(message);
   if (hooks.message) hooks.message(ticket, message);
+  NoteEnd("OnMessage", ticket, Fate::kWhole, absl::OkStatus());
 }
 
 void Peer::CheckMessage(const Message& message) {
@@ -168,9 +181,10 @@ void Peer::CheckMessage(const Message& message) {
 
 void Peer::OnAbandoned(Ticket ticket, absl::Status status) {
   CheckCallback("OnAbandoned");
+  Note(absl::StrCat("OnAbandoned ", ticket, " ", status.ToString()));
   if (status.ok()) Blame("OnAbandoned with an OK status");
-  NoteEnd("OnAbandoned", ticket, Fate::kAbandoned, std::move(status));
   if (hooks.abandoned) hooks.abandoned(ticket);
+  NoteEnd("OnAbandoned", ticket, Fate::kAbandoned, std::move(status));
 }
 
 void Peer::NoteEnd(const char* what, Ticket ticket, Fate fate, absl::Status status) {
@@ -194,14 +208,16 @@ void Peer::NoteEnd(const char* what, Ticket ticket, Fate fate, absl::Status stat
 
 void Peer::OnClosed(absl::Status status) {
   CheckCallback("OnClosed", /*closing=*/true);
+  Note(absl::StrCat("OnClosed ", status.ToString()));
   {
     MutexLock lock(mutex_);
     for (Ticket ticket = 1; ticket <= sends_at_close_.value_or(last_sent_); ++ticket) {
       if (!outcomes_.contains(ticket)) Blame(absl::StrCat("OnClosed before done of ", ticket));
     }
-    closed_ = std::move(status);
   }
   if (hooks.closed) hooks.closed();
+  MutexLock lock(mutex_);
+  closed_ = std::move(status);
 }
 
 void Peer::OnDone(Ticket ticket, uint64_t number, SendResult result) {
@@ -213,15 +229,16 @@ void Peer::OnDone(Ticket ticket, uint64_t number, SendResult result) {
       Blame(absl::StrCat("an unsent message came back with ", wrong));
     }
   }
-  {
-    MutexLock lock(mutex_);
-    if (destroyed_) Blame("done after the connection was destroyed");
-    if (!outcomes_.emplace(ticket, Outcome{result.status, result.sent}).second) {
-      Blame(absl::StrCat("done of ticket ", ticket, " ran twice"));
-    }
-    if (!result.sent) unsent_.insert(number);
-  }
+  Note(
+      absl::StrCat("done ", ticket, result.sent ? " sent " : " unsent ", result.status.ToString()));
+  const Outcome outcome{result.status, result.sent};
   if (hooks.done) hooks.done(ticket, result);
+  MutexLock lock(mutex_);
+  if (destroyed_) Blame("done after the connection was destroyed");
+  if (!outcome.sent) unsent_.insert(number);
+  if (!outcomes_.emplace(ticket, outcome).second) {
+    Blame(absl::StrCat("done of ticket ", ticket, " ran twice"));
+  }
 }
 
 void Peer::CheckCallback(const char* what, bool closing) {
@@ -232,6 +249,13 @@ void Peer::CheckCallback(const char* what, bool closing) {
   if (sends_at_close_.has_value() && !closing) Blame(absl::StrCat(what, " after Close"));
   if (closed_.has_value()) Blame(absl::StrCat(what, " after OnClosed"));
   if (destroyed_) Blame(absl::StrCat(what, " after the connection was destroyed"));
+}
+
+void Peer::Note(const std::string& event) {
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(loop_.now().time_since_epoch());
+  MutexLock lock(mutex_);
+  history_.push_back(absl::StrCat(now.count(), " ", event));
 }
 
 void Peer::Blame(const std::string& what) { arena_.Blame(absl::StrCat(name_, ": ", what)); }
@@ -284,6 +308,11 @@ size_t Peer::sends() const {
 std::optional<absl::Status> Peer::closed() const {
   MutexLock lock(mutex_);
   return closed_;
+}
+
+std::vector<std::string> Peer::history() const {
+  MutexLock lock(mutex_);
+  return history_;
 }
 
 Ticket Peer::TicketOf(uint64_t number) const {

@@ -35,7 +35,9 @@ struct Sent {
 
 class Peer final : private Receiver {
  public:
-  // What a test does inside callbacks; set before Start. They run on the loop.
+  // What a test does inside callbacks, on the loop; set before Start. What happened is recorded
+  // after the hook, so that a test that sees it may use what the hook left. A hook may take the
+  // message.
   struct Hooks {
     std::function<Admission(Ticket, MessageSizes)> admit;
     std::function<void(Ticket, Message&)> message;
@@ -55,6 +57,7 @@ class Peer final : private Receiver {
   void Start();
   Sent Send(Parts parts);
   Sent Send(Message message, uint64_t number);
+  void SendAndForget(Parts parts);  // without a `done`
   void Withdraw(Ticket ticket);
   void Abandon(Ticket ticket, absl::Status status);
   void Close(absl::Status status);
@@ -75,6 +78,8 @@ class Peer final : private Receiver {
   size_t outcomes() const;
   size_t sends() const;
   std::optional<absl::Status> closed() const;  // OnClosed's status
+  // What happened when, a line each: the loop's time in microseconds, then the event.
+  std::vector<std::string> history() const;
   // The ticket that Admit gave a message; 0: not yet.
   Ticket TicketOf(uint64_t number) const;
   bool started() const;
@@ -107,6 +112,7 @@ class Peer final : private Receiver {
   void NoteAdmit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes);
   void NoteEnd(const char* what, Ticket ticket, Fate fate, absl::Status status);
   void CheckMessage(const Message& message);
+  void Note(const std::string& event);
   void Blame(const std::string& what);
 
   Arena& arena_;
@@ -116,7 +122,7 @@ class Peer final : private Receiver {
   int calls_ = 0;                           // of the connection that are on the stack
   uint64_t last_number_ = 0;
   const std::shared_ptr<BufferPool> pool_;
-  Peer* other_ = nullptr;  // constant after ConnectTo
+  Peer* other_ = nullptr;                                            // constant after ConnectTo
   const std::shared_ptr<int> done_token_ = std::make_shared<int>();  // a copy in each SendDone
 
   mutable Mutex mutex_;
@@ -124,6 +130,7 @@ class Peer final : private Receiver {
   std::vector<uint64_t> order_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_admitted_number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_small_number_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> history_ ABSL_GUARDED_BY(mutex_);
   size_t received_ ABSL_GUARDED_BY(mutex_) = 0;
   Ticket last_sent_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<Ticket, Outcome> outcomes_ ABSL_GUARDED_BY(mutex_);
