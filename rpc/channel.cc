@@ -177,7 +177,7 @@ void ChannelCore::Start(ClientCall& call) {
                                                   " had passed before it was sent")));
   } else if (state_ == State::kBackoff && !call.wait_for_ready_) {
     Doom(call, last_error_);
-  } else if (waiting_ >= options_.max_waiting_calls) {
+  } else if (waiting_ >= options_.max_waiting_calls && !CanSend()) {
     Doom(call,
          absl::ResourceExhaustedError(absl::StrCat(
              waiting_, " calls wait for ", endpoint_.ToString(), " already (max_waiting_calls)")));
@@ -204,8 +204,7 @@ void ChannelCore::Unlink(ClientCall& call) {
 }
 
 void ChannelCore::SendWaiting() {
-  while (first_waiting_ != nullptr && state_ == State::kReady && session_->ready() &&
-         !session_->full()) {
+  while (first_waiting_ != nullptr && CanSend()) {
     ClientCall& call = *first_waiting_;
     Unlink(call);
     if (absl::Status fits = session_->CheckSize(call); !fits.ok()) {
@@ -231,6 +230,7 @@ void ChannelCore::Return(ClientCall& call) {
     Doom(call, last_error_);
   } else {
     Wait(call);
+    SendWaiting();  // a draining connection failed while the next one is ready
   }
 }
 
@@ -313,8 +313,9 @@ Channel::Channel(std::shared_ptr<Transport> transport, Endpoint endpoint, Channe
   // Handles share an owner of their own: the core lives on until its last call and connection are
   // done.
   core_ = std::shared_ptr<ChannelCore>(core.get(), [core](ChannelCore* /*same*/) mutable {
-    EventLoop& loop = core->loop();
-    loop.Post([last = std::move(core)] { last->Shutdown(); });
+    // Kept until Post has returned: the loop may run the rest, and drop the core, before that.
+    const std::shared_ptr<EventLoop> loop = core->shared_loop();
+    loop->Post([last = std::move(core)] { last->Shutdown(); });
   });
 }
 

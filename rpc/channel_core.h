@@ -68,6 +68,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   void OnAttemptFailed(const absl::Status& status);
   void Wait(ClientCall& call);
   void SendWaiting();
+  bool CanSend() const { return state_ == State::kReady && session_->takes_calls(); }
   // Ends a call that no session carries, at the end of this turn.
   void Doom(ClientCall& call, const absl::Status& cause);
   void Unlink(ClientCall& call);
