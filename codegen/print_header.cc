@@ -41,10 +41,9 @@ std::string PrintDescriptor(const Method& method) {
     static constexpr ::farcall::MethodInfo kInfo = {
         $id$, "$full_name$", ::farcall::Streaming::$streaming$, $idempotent$};
     static constexpr const ::farcall::MethodInfo& info() { return kInfo; }
-    template <class Impl, class... Args>
-    static auto Invoke(Impl& impl, Args&&... args)
-        -> decltype(impl.$Name$(::std::forward<Args>(args)...)) {
-      return impl.$Name$(::std::forward<Args>(args)...);
+    static auto Invoke(auto& impl, auto&&... arguments)
+        -> decltype(impl.$Name$(::std::forward<decltype(arguments)>(arguments)...)) {
+      return impl.$Name$(::std::forward<decltype(arguments)>(arguments)...);
     }
   };
 )",

@@ -156,7 +156,8 @@ class BufferPool::Core {
   bool Reserve(size_t bytes);
   // Unmaps slabs without a lease until `wanted` bytes were freed; returns whether any was.
   bool Reclaim(size_t wanted);
-  bool CachesTooMuch() const;
+  // Whether more than max_cached_bytes would be idle once `releasing` bytes are back.
+  bool CachesTooMuch(size_t releasing) const;
   absl::Status Exhausted(size_t bytes) const;
   static void Link(Shard& shard, SlabRecord& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
   static void Unlink(Shard& shard, SlabRecord& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
@@ -298,7 +299,7 @@ void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
   Shard& shard = *slab.shard;
   Core& core = *shard.core;
   ASAN_POISON_MEMORY_REGION(slot.base, slot.capacity);
-  const bool drop_if_free = slab.size_class == kOwnSlab || core.CachesTooMuch();
+  const bool drop_if_free = slab.size_class == kOwnSlab || core.CachesTooMuch(slab.slot_bytes);
   bool drop = false;
   bool shard_done = false;
   {
@@ -319,12 +320,14 @@ void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
   if (shard_done) core.ShardDone();
 }
 
-bool BufferPool::Core::CachesTooMuch() const {
+bool BufferPool::Core::CachesTooMuch(size_t releasing) const {
   const size_t mapped = mapped_bytes_.load(std::memory_order_relaxed);
   if (mapped <= options_.max_cached_bytes) return false;  // the usual case: one load
   size_t leased = 0;
   for (const Shard& shard : shards_) leased += shard.leased_bytes.load(std::memory_order_relaxed);
-  return leased < mapped && mapped - leased >= options_.max_cached_bytes;
+  // Other threads move these numbers meanwhile: near enough, but never below zero.
+  const size_t staying = leased - std::min(leased, releasing);
+  return mapped - std::min(mapped, staying) > options_.max_cached_bytes;
 }
 
 void BufferPool::Core::DropSlab(SlabRecord* slab) {

@@ -239,8 +239,24 @@ void ChannelCore::End(ClientCall& call, const absl::Status& cause) {
     call.session_->EndCall(call, cause);
   } else if (call.state_ == ClientCall::State::kWaiting) {
     Unlink(call);
-    Doom(call, cause);
+    Doom(call, absl::Status(cause.code(), absl::StrCat(cause.message(), WhyWaiting())));
   }
+}
+
+// What a call that never left was waiting for.
+std::string ChannelCore::WhyWaiting() const {
+  switch (state_) {
+    case State::kReady:
+      return absl::StrCat(" while ", session_->peer_address(), " was busy with ", session_->calls(),
+                          " other calls, all that it serves at once");
+    case State::kClosed:
+      return "";
+    case State::kConnecting:
+    case State::kBackoff:
+      break;
+  }
+  return absl::StrCat(" while connecting to ", endpoint_.ToString(),
+                      last_error_.ok() ? "" : "; the last attempt: ", last_error_.message());
 }
 
 void ChannelCore::Doom(ClientCall& call, const absl::Status& cause) {

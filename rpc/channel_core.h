@@ -13,6 +13,7 @@
 #include <atomic>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -72,6 +73,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   // Ends a call that no session carries, at the end of this turn.
   void Doom(ClientCall& call, const absl::Status& cause);
   void Unlink(ClientCall& call);
+  std::string WhyWaiting() const;
   void Bury(ClientSession& session);
   Duration NextPause();
   SessionOptions MakeSessionOptions() const;

@@ -138,6 +138,7 @@ LoopState::Turnout LoopState::TakeOrWait(BlockingTask& task) {
     (last_waiter != nullptr ? last_waiter->next_waiter_ : first_waiter) = &task;
     last_waiter = &task;
     has_waiters.store(true);
+    caller_came.store(true);
     task.queued_.store(true, std::memory_order_relaxed);
     Push(task);
   }
@@ -287,7 +288,7 @@ size_t EventLoop::RunOnce() {
   size_t work = 0;
   {
     DriverScope scope(*loop);
-    work = loop->Turn(/*check_timers=*/true, kMaxHandlers);
+    work = loop->Turn(LoopState::Timers::kExact, kMaxHandlers);
   }
   loop->Release();
   return work;

@@ -97,6 +97,7 @@ bool LoopState::ParkForGood() {
 void LoopState::HelperDrive() {
   {
     DriverScope scope(*this);
+    caller_came.store(false, std::memory_order_relaxed);
     Drive(nullptr);
   }
   Release();

@@ -82,8 +82,13 @@ struct LoopState {
   void DriveFor(BlockingTask& task, bool start) noexcept;
   // Turns until `task` is finished or, for the helper (nullptr), until it should leave.
   void Drive(const BlockingTask* task) noexcept;
+  enum class Timers {
+    kSkip,
+    kByTick,  // when the wheel asks for it: neighbours fire together, up to a tick late
+    kExact,   // every deadline that has passed: for stepping
+  };
   // Everything but sleeping. Runs at most `asio_limit` handlers of Asio (0: does not look).
-  size_t Turn(bool check_timers, size_t asio_limit);
+  size_t Turn(Timers timers_to_fire, size_t asio_limit);
   size_t RunSubmissions();
   size_t RunEndOfTurn();
   void AddToEndOfTurn(LoopTask& task);
@@ -116,6 +121,9 @@ struct LoopState {
   // What the driver checks in every turn without the lock.
   std::atomic<bool> has_submissions{false};
   std::atomic<bool> has_waiters{false};
+  // A blocked caller came while the helper drove: it leaves, so that the next call finds the token
+  // free even when this one was finished already.
+  std::atomic<bool> caller_came{false};
   std::atomic<bool> stopping{false};
   std::atomic<int64_t> async_work{0};
 

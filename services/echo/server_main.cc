@@ -76,6 +76,7 @@ int Main(int argc, char** argv) {
   sigaddset(&stop, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
 
+  SetLogSink({}, LogLevel::kInfo);
   EchoImpl echo;
   Server server(arguments.server);
   if (absl::Status added = server.Add(Echo::Bind(echo)); !added.ok()) {

@@ -22,8 +22,8 @@ class LoopbackNetwork;
 std::shared_ptr<LoopbackNetwork> MakeLoopbackNetwork();
 
 struct LoopbackOptions {
-  std::shared_ptr<LoopbackNetwork> network;  // nullptr: the one of the process
-  std::shared_ptr<BufferPool> pool;          // nullptr: a pool of this transport's own
+  std::shared_ptr<LoopbackNetwork> network = nullptr;  // nullptr: the one of the process
+  std::shared_ptr<BufferPool> pool = nullptr;          // nullptr: a pool of this transport's own
   TransportLimits limits;
 };
 

@@ -58,14 +58,14 @@ void Arena::On(EventLoop& loop, const std::function<void()>& work) {
 }
 
 Listener& Arena::Listen(std::vector<EventLoop*> loops) {
-  absl::StatusOr<std::unique_ptr<Listener>> listener = transport_->Listen(
-      subject_.listen_endpoint(), std::move(loops),
-      [this](EventLoop& loop, std::unique_ptr<Connection> connection) {
-        if (!loop.IsDriver()) Blame("the acceptor runs off its loop");
-        Peer& peer = Adopt("server", loop, std::move(connection));
-        MutexLock lock(mutex_);
-        accepted_.push_back(&peer);
-      });
+  absl::StatusOr<std::unique_ptr<Listener>> listener =
+      transport_->Listen(subject_.listen_endpoint(), std::move(loops),
+                         [this](EventLoop& loop, std::unique_ptr<Connection> connection) {
+                           if (!loop.IsDriver()) Blame("the acceptor runs off its loop");
+                           Peer& peer = Adopt("server", loop, std::move(connection));
+                           MutexLock lock(mutex_);
+                           accepted_.push_back(&peer);
+                         });
   INFO(listener.status());
   REQUIRE(listener.ok());
   listeners_.push_back(*std::move(listener));
@@ -171,8 +171,8 @@ Dial::Dial(Arena& arena, EventLoop& loop, const Endpoint& endpoint, Duration tim
   auto token = std::make_shared<int>();
   done_ = token;
   arena_.On(loop_, [&] {
-    auto done = [&arena = arena_, &loop = loop_, state = state_, token = std::move(token)](
-                    absl::StatusOr<std::unique_ptr<Connection>> result) {
+    auto done = [&arena = arena_, &loop = loop_, state = state_,
+                 token = std::move(token)](absl::StatusOr<std::unique_ptr<Connection>> result) {
       if (!loop.IsDriver()) arena.Blame("the done of Connect off its loop");
       if (state->inside) arena.Blame("the done of Connect inside Connect");
       MutexLock lock(state->mutex);
@@ -180,8 +180,8 @@ Dial::Dial(Arena& arena, EventLoop& loop, const Endpoint& endpoint, Duration tim
       state->result = std::move(result);
     };
     state_->inside = true;
-    handle_ = arena_.transport().Connect(loop_, endpoint, loop_.clock().Now() + timeout,
-                                         std::move(done));
+    handle_ =
+        arena_.transport().Connect(loop_, endpoint, loop_.clock().Now() + timeout, std::move(done));
     state_->inside = false;
   });
 }

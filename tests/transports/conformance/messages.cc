@@ -63,9 +63,8 @@ Message MakeMessage(BufferPool& pool, uint64_t number, Parts parts) {
   const std::span<std::byte> head = message.head.Resize(parts.head, std::move(spill));
   FillSegment(number, 0, head);
   if (head.size() >= sizeof(Label)) {
-    const Label label{.number = number,
-                      .body = SizeOf(parts.body),
-                      .attachment = SizeOf(parts.attachment)};
+    const Label label{
+        .number = number, .body = SizeOf(parts.body), .attachment = SizeOf(parts.attachment)};
     std::memcpy(head.data(), &label, sizeof(label));
   }
   if (parts.body != kAbsent) {

@@ -114,6 +114,17 @@ ConnectionInfo Peer::info() {
   return info;
 }
 
+void Peer::SendAndForget(Parts parts) {
+  Do([&] {
+    {
+      MutexLock lock(mutex_);
+      outcomes_.emplace(++last_sent_, Outcome{});
+    }
+    InCall call(*this);
+    connection_->Send(MakeMessage(*pool_, ++last_number_, parts), nullptr);
+  });
+}
+
 Admission Peer::Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) {
   CheckCallback("Admit");
   NoteAdmit(ticket, head, sizes);
@@ -149,9 +160,9 @@ void Peer::NoteAdmit(Ticket ticket, std::span<const std::byte> head, MessageSize
 
 void Peer::OnMessage(Ticket ticket, Message message) {
   CheckCallback("OnMessage");
-  NoteEnd("OnMessage", ticket, Fate::kWhole, absl::OkStatus());
   CheckMessage(message);
   if (hooks.message) hooks.message(ticket, message);
+  NoteEnd("OnMessage", ticket, Fate::kWhole, absl::OkStatus());
 }
 
 void Peer::CheckMessage(const Message& message) {
@@ -169,8 +180,8 @@ void Peer::CheckMessage(const Message& message) {
 void Peer::OnAbandoned(Ticket ticket, absl::Status status) {
   CheckCallback("OnAbandoned");
   if (status.ok()) Blame("OnAbandoned with an OK status");
-  NoteEnd("OnAbandoned", ticket, Fate::kAbandoned, std::move(status));
   if (hooks.abandoned) hooks.abandoned(ticket);
+  NoteEnd("OnAbandoned", ticket, Fate::kAbandoned, std::move(status));
 }
 
 void Peer::NoteEnd(const char* what, Ticket ticket, Fate fate, absl::Status status) {
@@ -199,9 +210,10 @@ void Peer::OnClosed(absl::Status status) {
     for (Ticket ticket = 1; ticket <= sends_at_close_.value_or(last_sent_); ++ticket) {
       if (!outcomes_.contains(ticket)) Blame(absl::StrCat("OnClosed before done of ", ticket));
     }
-    closed_ = std::move(status);
   }
   if (hooks.closed) hooks.closed();
+  MutexLock lock(mutex_);
+  closed_ = std::move(status);
 }
 
 void Peer::OnDone(Ticket ticket, uint64_t number, SendResult result) {
@@ -213,15 +225,14 @@ void Peer::OnDone(Ticket ticket, uint64_t number, SendResult result) {
       Blame(absl::StrCat("an unsent message came back with ", wrong));
     }
   }
-  {
-    MutexLock lock(mutex_);
-    if (destroyed_) Blame("done after the connection was destroyed");
-    if (!outcomes_.emplace(ticket, Outcome{result.status, result.sent}).second) {
-      Blame(absl::StrCat("done of ticket ", ticket, " ran twice"));
-    }
-    if (!result.sent) unsent_.insert(number);
-  }
+  const Outcome outcome{result.status, result.sent};
   if (hooks.done) hooks.done(ticket, result);
+  MutexLock lock(mutex_);
+  if (destroyed_) Blame("done after the connection was destroyed");
+  if (!outcome.sent) unsent_.insert(number);
+  if (!outcomes_.emplace(ticket, outcome).second) {
+    Blame(absl::StrCat("done of ticket ", ticket, " ran twice"));
+  }
 }
 
 void Peer::CheckCallback(const char* what, bool closing) {

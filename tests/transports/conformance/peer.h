@@ -35,7 +35,9 @@ struct Sent {
 
 class Peer final : private Receiver {
  public:
-  // What a test does inside callbacks; set before Start. They run on the loop.
+  // What a test does inside callbacks, on the loop; set before Start. What happened is recorded
+  // after the hook, so that a test that sees it may use what the hook left. A hook may take the
+  // message.
   struct Hooks {
     std::function<Admission(Ticket, MessageSizes)> admit;
     std::function<void(Ticket, Message&)> message;
@@ -55,6 +57,7 @@ class Peer final : private Receiver {
   void Start();
   Sent Send(Parts parts);
   Sent Send(Message message, uint64_t number);
+  void SendAndForget(Parts parts);  // without a `done`
   void Withdraw(Ticket ticket);
   void Abandon(Ticket ticket, absl::Status status);
   void Close(absl::Status status);
@@ -116,7 +119,7 @@ class Peer final : private Receiver {
   int calls_ = 0;                           // of the connection that are on the stack
   uint64_t last_number_ = 0;
   const std::shared_ptr<BufferPool> pool_;
-  Peer* other_ = nullptr;  // constant after ConnectTo
+  Peer* other_ = nullptr;                                            // constant after ConnectTo
   const std::shared_ptr<int> done_token_ = std::make_shared<int>();  // a copy in each SendDone
 
   mutable Mutex mutex_;
