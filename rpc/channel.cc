@@ -65,7 +65,10 @@ void ChannelCore::OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connec
   // The handle must not die inside its own callback.
   loop_->Post([done = std::move(connecting_)] {});
   if (!connection.ok()) {
-    OnAttemptFailed(connection.status());
+    const absl::Status& failed = connection.status();
+    // The time that ran out is the attempt's, not that of the calls which will be told.
+    OnAttemptFailed(absl::IsDeadlineExceeded(failed) ? absl::UnavailableError(failed.message())
+                                                     : failed);
     return;
   }
   ClientSession::Owner& owner = *this;
@@ -77,6 +80,7 @@ void ChannelCore::OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connec
 void ChannelCore::OnSessionReady(ClientSession& session) {
   if (&session != session_.get()) return;
   state_ = State::kReady;
+  ready_at_ = loop_->now();
   failed_attempts_ = 0;
   ++stats_.connects;
   {
@@ -124,11 +128,12 @@ void ChannelCore::OnSessionDraining(ClientSession& session) {
                                     " drains; its calls end there, new ones go elsewhere"));
   draining_.push_back(std::move(session_));
   if (session.calls() == 0) session.End(absl::CancelledError("drained"));
+  const absl::Status drains = absl::UnavailableError(
+      absl::StrCat(session.peer_address(), " is shutting down: it takes no calls"));
   if (was_ready) {
-    Connect();
+    ConnectAgain(drains);
   } else {
-    OnAttemptFailed(absl::UnavailableError(
-        absl::StrCat(session.peer_address(), " is shutting down: it takes no calls")));
+    OnAttemptFailed(drains);
   }
 }
 
@@ -143,7 +148,19 @@ void ChannelCore::OnSessionEnded(ClientSession& session, const absl::Status& sta
   last_error_ = status;
   Log(LogLevel::kWarning, absl::StrCat("channel: lost ", session.peer_address(), ": ",
                                        status.message(), "; connecting again"));
-  Connect();
+  ConnectAgain(status);
+}
+
+// After a connection that was ready: at once, but with pauses when one after the other does not
+// last, as of a server that takes connections only to end them.
+void ChannelCore::ConnectAgain(const absl::Status& lost) {
+  short_lives_ = loop_->now() - ready_at_ < options_.backoff.max ? short_lives_ + 1 : 0;
+  if (short_lives_ <= 1) {
+    Connect();
+    return;
+  }
+  failed_attempts_ = short_lives_ - 1;
+  OnAttemptFailed(lost);
 }
 
 // A session must outlive the callback that it is in.

@@ -170,7 +170,10 @@ void ClientSession::Leave(ClientCall& call, absl::Status status, Message reply) 
   owner_.OnCallLeft(*this);
 }
 
-void ClientSession::OnEnded(const absl::Status& status) {
+void ClientSession::OnEnded(const absl::Status& reason) {
+  // Whoever broke which rule: to a call it is a lost connection, nothing about its arguments.
+  const absl::Status status =
+      absl::IsInvalidArgument(reason) ? absl::UnavailableError(reason.message()) : reason;
   // Every `done` ran before: what is still here was sent.
   owner_.OnSessionEnded(*this, status);
   calls_.Clear([&](ClientCall& call) {

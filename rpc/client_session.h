@@ -63,7 +63,7 @@ class ClientSession final : public Session {
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
   void OnDraining() override { owner_.OnSessionDraining(*this); }
-  void OnEnded(const absl::Status& status) override;
+  void OnEnded(const absl::Status& reason) override;
 
   void OnSent(uint64_t id, SendResult result);
   void EndSent(ClientCall& call, const absl::Status& cause);

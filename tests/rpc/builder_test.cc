@@ -130,6 +130,7 @@ const V* VectorOf(const Buffer& body) {
 
 TEST_CASE("vectors of doubles and vectors of a forced alignment lie where the CPU wants them") {
   const Pool pool = MakePool();
+  constexpr size_t kForced = FLATBUFFERS_MAX_ALIGNMENT;
   for (size_t before = 0; before < 70; ++before) {
     const Buffer doubles = WithVector(pool, before, [](MessageBuilder& builder) {
       return builder.CreateVector(std::vector<double>(9, 0.5));
@@ -140,11 +141,11 @@ TEST_CASE("vectors of doubles and vectors of a forced alignment lie where the CP
     CHECK(numbers->Get(8) == 0.5);
 
     const Buffer forced = WithVector(pool, before, [](MessageBuilder& builder) {
-      builder.ForceVectorAlignment(100, 1, 64);
+      builder.ForceVectorAlignment(100, 1, kForced);
       return builder.CreateVector(std::vector<uint8_t>(100, 3));
     });
     CHECK(IsAligned(forced.data(), kBufferAlignment));
-    CHECK(IsAligned(VectorOf<flatbuffers::Vector<uint8_t>>(forced)->data(), 64));
+    CHECK(IsAligned(VectorOf<flatbuffers::Vector<uint8_t>>(forced)->data(), kForced));
   }
 }
 
