@@ -46,14 +46,31 @@ LoopState::LoopState(EventLoopOptions given)
 }
 
 LoopState::~LoopState() {
+  // Handlers that die with Asio may queue something here (a suspended coroutine its unwinding), and
+  // what dies here something there; all of it while Asio's services still exist for the sockets
+  // and timers in it.
   work_guard.reset();
-  io.reset();  // handlers that die here may still submit: those tasks are dropped below
-  while (LoopTask* task = submitted.first) {
-    submitted.first = task->next_;
+  do {
+    io->Shutdown();
+  } while (DropSubmissions() > 0);
+  io.reset();
+  if (helper_event >= 0) ::close(helper_event);
+}
+
+size_t LoopState::DropSubmissions() {
+  LoopTaskQueue queue;
+  {
+    MutexLock lock(mutex);
+    queue = std::exchange(submitted, {});
+  }
+  size_t count = 0;
+  while (LoopTask* task = queue.first) {
+    queue.first = task->next_;
     task->queued_.store(false, std::memory_order_relaxed);
     task->Drop();
+    ++count;
   }
-  if (helper_event >= 0) ::close(helper_event);
+  return count;
 }
 
 void LoopState::StartHelper(std::shared_ptr<LoopState> self) {

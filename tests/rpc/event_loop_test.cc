@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "farcall/tests/rpc/loop_testing.h"
@@ -394,10 +395,10 @@ TEST_CASE("an armed poller is woken through io()") {
   Call* waiting = nullptr;
   FunctionPoller poller(
       [&]() -> size_t {
-        if (to_do == 0) return 0;
+        if (to_do == 0 || waiting == nullptr) return 0;
         --to_do;
         ++done;
-        waiting->Finish();
+        std::exchange(waiting, nullptr)->Finish();
         return 1;
       },
       [&] {
@@ -410,7 +411,7 @@ TEST_CASE("an armed poller is woken through io()") {
                             armed = false;
                           });
         }
-        return to_do == 0;
+        return to_do == 0 || waiting == nullptr;
       });
   for (int i = 1; i <= 50; ++i) {
     Call call([&](Call& self) {
