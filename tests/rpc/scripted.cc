@@ -127,7 +127,8 @@ Buffer Garbage(World& world, size_t bytes) {
 Buffer AskBody(World& world, const std::string& action, uint64_t number, size_t data_bytes) {
   Builder<Ask> builder(world.pool, 0);
   const auto action_at = builder.CreateString(action);
-  const auto data_at = builder.CreateVector(std::vector<uint8_t>(data_bytes, 3));
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> data_at;
+  if (data_bytes > 0) data_at = builder.CreateVector(std::vector<uint8_t>(data_bytes, 3));
   builder.Finish(CreateAsk(builder, action_at, number, data_at));
   return *builder.Release();
 }

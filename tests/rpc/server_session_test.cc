@@ -314,8 +314,8 @@ TEST_CASE("a quiet peer is asked by PING, and given up when nothing comes back")
 TEST_CASE("a payload that trickles in is a sign of life; silence after it is not") {
   ServerWorld world({.keepalive = {.ping_after = seconds(10), .ping_timeout = seconds(3)}});
   const auto peer = world.Greeted();
-  peer->Say(Request(1, Probe::DoMethod::info(), UINT64_MAX), {},
-            AskBody(world, "", 0, 10 << 20));
+  peer->Say(Request(1, Probe::DoMethod::info(), UINT64_MAX), {}, Garbage(world, 10 << 20));
+  bool whole = false;
   int pings = 0;
   for (int turn = 0; turn < 60; ++turn) {
     world.clock.Advance(seconds(2));
@@ -323,13 +323,16 @@ TEST_CASE("a payload that trickles in is a sign of life; silence after it is not
     REQUIRE_FALSE(peer->closed());
     if (!peer->silent()) {
       const Heard heard = peer->Next();
-      if (heard.header.type == FrameType::kReply) break;
+      if (heard.header.type == FrameType::kReply) {
+        whole = true;
+        break;
+      }
       CHECK(heard.header.type == FrameType::kPing);  // which this peer never answers
       ++pings;
     }
   }
+  CHECK(whole);
   CHECK(pings > 3);
-  CHECK(world.probe.ran == 1);
   world.Settle();
   peer->Forget();
   world.Pass(seconds(14));
