@@ -14,12 +14,12 @@ namespace farcall::codegen {
 namespace {
 
 void Compare(const std::string& name, const std::string& printed) {
-  const std::string path = std::string(FARCALL_TEST_FOLDER) + "/golden/" + name;
+  const std::string path = std::string(FARCALL_TEST_FOLDER) + "/golden/" + name + ".golden";
   if (std::getenv("UPDATE_GOLDEN") != nullptr) {
     std::filesystem::create_directories(std::string(FARCALL_TEST_FOLDER) + "/golden");
     std::ofstream(path, std::ios::binary) << printed;
   }
-  INFO("golden/" << name << " is another; UPDATE_GOLDEN=1 writes what is printed now");
+  INFO("golden/" << name << ".golden is another; UPDATE_GOLDEN=1 writes what is printed now");
   const bool same = Read(path) == printed;
   CHECK(same);
 }

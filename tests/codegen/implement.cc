@@ -30,12 +30,14 @@ std::string PrintMethod(const Service& service, const Method& method, size_t for
   }
 )",
       R"(  ::boost::asio::awaitable<::absl::Status> $Name$(
-      ::farcall::Context&, ::farcall::Msg<$Request$> request, ::farcall::Reply<$Response$>& reply) {
+      ::farcall::Context&, ::farcall::Msg<$Request$> request,
+      ::farcall::Reply<$Response$>& reply) {
     const ::farcall_test::Answer<$Descriptor$> answer($Service$::info());
     co_return co_await answer.Coroutine(::std::move(request), reply);
   }
 )",
-      R"(  ::absl::Status $Name$(::farcall::Context&, const $RequestT$& request, $ResponseT$& reply) {
+      R"(  ::absl::Status $Name$(::farcall::Context&, const $RequestT$& request,
+                        $ResponseT$& reply) {
     return ::farcall_test::Answer<$Descriptor$>($Service$::info()).Object(request, reply);
   }
 )"};

@@ -25,10 +25,10 @@ struct FaultPlan {
   };
 
   // ---- delays; on the loop's timers, so up to one tick of the wheel longer ----
-  Chance connect;  // before the inner transport is asked; the deadline holds
-  Chance send;     // a message, and all that were sent after it, before it may leave
-  Chance deliver;  // a whole message before OnMessage; small ones behind it wait too
-  Chance done;     // of Send
+  Chance connect{};  // before the inner transport is asked; the deadline holds
+  Chance send{};     // a message, and all that were sent after it, before it may leave
+  Chance deliver{};  // a whole message before OnMessage; small ones behind it wait too
+  Chance done{};     // of Send
   // Payloads become whole no faster than this, small and large ones each; 0: as fast as they come.
   uint64_t bytes_per_second = 0;
 
@@ -38,10 +38,10 @@ struct FaultPlan {
   double cut_on_receive = 0;    // …about a message's Admit or OnMessage
   uint64_t cut_at_send = 0;     // the same for the n-th Send of each connection; 0: for none
   uint64_t cut_at_receive = 0;  // …for the n-th Admit
-  Chance cut_after;             // the connection is cut when it is that old
+  Chance cut_after{};           // the connection is cut when it is that old
 
   // Of messages held back and given to the inner transport together. Not above its own.
-  TransportLimits limits;
+  TransportLimits limits{};
 };
 
 // Every connection, connected or accepted, gets accidents of its own from `seed`. Thread-safe as

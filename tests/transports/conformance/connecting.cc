@@ -98,6 +98,24 @@ void CancelledByDroppingTheHandle(Arena& arena) {
   }
 }
 
+void TheHandleGoesFromInsideDone(Arena& arena) {
+  const Endpoint address = arena.Listen({&arena.server_loop()}).address();
+  std::unique_ptr<Transport::PendingConnect> handle;  // touched on the loop only
+  std::atomic<bool> ended = false;
+  arena.On(arena.client_loop(), [&] {
+    handle = arena.transport().Connect(arena.client_loop(), address,
+                                       arena.client_loop().clock().Now() + kPatience,
+                                       [&](auto connection) {
+                                         handle = nullptr;
+                                         ended = connection.ok();
+                                       });
+  });
+  CHECK(arena.RunUntil([&] { return ended.load(); }));
+  // The connection went with it.
+  Peer& server = arena.Accepted();
+  CHECK(arena.RunUntil([&] { return server.closed().has_value(); }));
+}
+
 void AddressInUse(Arena& arena) {
   Listener& first = arena.Listen({&arena.server_loop()});
   const auto listen_again = [&] {
@@ -209,6 +227,7 @@ constexpr Case kCases[] = {
     {"the deadline has passed", TheDeadlineHasPassed},
     {"nobody answers until the deadline", NobodyAnswers},
     {"cancelled by dropping the handle", CancelledByDroppingTheHandle},
+    {"the handle goes from inside done", TheHandleGoesFromInsideDone},
     {"an address in use", AddressInUse},
     {"Stop from the acceptor", StopFromTheAcceptor},
     {"connections spread over the loops", ConnectionsSpreadOverTheLoops},
