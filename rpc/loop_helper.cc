@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -36,6 +37,9 @@ LoopState::LoopState(EventLoopOptions given)
   // The hint: one thread at a time runs it, though not always the same.
   io.emplace(BOOST_ASIO_CONCURRENCY_HINT_1);
   work_guard.emplace(io->get_executor());
+  // Asio makes its epoll descriptors when the first timer or socket appears, and throws when there
+  // are none left: better here, where whoever makes a loop can catch it, than on the driver.
+  asio::steady_timer(*io).cancel();
   if (!has_helper) return;
   helper_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (helper_event < 0) {

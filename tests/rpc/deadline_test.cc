@@ -111,8 +111,7 @@ const std::vector<Stage>& Stages() {
          scene.peer = scene.world.Ready();
          scene.AskTarget();
          scene.world.Settle();
-         scene.peer->Say(ReplyTo(TargetIn(*scene.peer)), {},
-                         AnswerBody(scene.world, "", 10 << 20));
+         scene.peer->Say(ReplyTo(TargetIn(*scene.peer)), {}, AnswerBody(scene.world, "", 10 << 20));
          for (int i = 0; i < 5; ++i) scene.world.Turn();
        }},
   };
@@ -221,8 +220,8 @@ TEST_CASE("a call whose connection goes after its deadline ends once, by the dea
     scene.world.clock.Advance(kTimeout + milliseconds(2));
     scene.world.Settle();
     CHECK(scene.target->ended == 1);
-    CHECK_FALSE((scene.target->info.outcome == Outcome::kNotSent &&
-                 stage.outcome == Outcome::kUnknown));
+    CHECK_FALSE(
+        (scene.target->info.outcome == Outcome::kNotSent && stage.outcome == Outcome::kUnknown));
     scene.peer.reset();
     CheckAfterwards(scene);
   }
@@ -305,8 +304,7 @@ TEST_CASE("every call has a deadline: its own, the channel's, or at most a year"
 class Chaos {
  public:
   explicit Chaos(uint32_t seed)
-      : random_(seed),
-        world_({.backoff = {.first = milliseconds(5), .max = milliseconds(50)}}) {
+      : random_(seed), world_({.backoff = {.first = milliseconds(5), .max = milliseconds(50)}}) {
     world_.Dial();
   }
 
@@ -378,8 +376,7 @@ class Chaos {
     static constexpr size_t kSizes[] = {0, 1000, 60'000, 200'000, 2'000'000};
     const std::string name = "call " + std::to_string(calls_.size());
     calls_[name] =
-        world_.Ask(name,
-                   {.timeout = milliseconds(1 + Below(100)), .wait_for_ready = Below(2) == 0},
+        world_.Ask(name, {.timeout = milliseconds(1 + Below(100)), .wait_for_ready = Below(2) == 0},
                    kSizes[Below(5)]);
   }
 
