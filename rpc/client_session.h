@@ -37,8 +37,8 @@ class ClientSession final : public Session {
                 Owner& owner)
       : Session(loop, std::move(connection), std::move(options)), owner_(owner) {}
 
-  // Whether Carry may be called: the peer said HELLO, serves less than its fill, and is not known to
-  // be gone.
+  // Whether Carry may be called: the peer said HELLO, serves less than its fill, and is not known
+  // to be gone.
   bool takes_calls() const {
     return ready() && !lost_ && calls_.size() < peer_hello().max_calls_in_flight;
   }

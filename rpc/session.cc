@@ -161,9 +161,9 @@ void Session::OnClosed(absl::Status status) {
 // One timer serves the handshake first and keepalive afterwards.
 void Session::OnTimer() {
   if (!ready_) {
-    End(absl::UnavailableError(absl::StrCat(
-        peer_address_, " is connected but sent no HELLO within ",
-        Seconds(options_.keepalive.handshake_timeout), " s: does it speak Farcall?")));
+    End(absl::UnavailableError(
+        absl::StrCat(peer_address_, " is connected but sent no HELLO within ",
+                     Seconds(options_.keepalive.handshake_timeout), " s: does it speak Farcall?")));
     return;
   }
   const TimePoint now = loop_.now();

@@ -129,9 +129,8 @@ TEST_CASE("the last handle goes in the callback of a call that the channel's end
       ends.Count(reply.status());
       second.reset();
     });
-    second->client->AsyncWait(ask, {}, [&](const absl::StatusOr<Msg<Answer>>& reply) {
-      ends.Count(reply.status());
-    });
+    second->client->AsyncWait(
+        ask, {}, [&](const absl::StatusOr<Msg<Answer>>& reply) { ends.Count(reply.status()); });
     REQUIRE(Eventually([&] { return stage.probe.ran == 2; }));
     first.reset();
     REQUIRE(Eventually([&] { return ends.all() == 2; }));
@@ -287,12 +286,11 @@ TEST_CASE("cancelling beside the channel's end is harmless") {
         Held held(stage, options());
         AskT ask;
         ask.number = 60'000;
-        held.client->AsyncWait(
-            ask, {},
-            asio::bind_cancellation_slot(signal.slot(),
-                                         [&](const absl::StatusOr<Msg<Answer>>& reply) {
-                                           ends.Count(reply.status());
-                                         }));
+        held.client->AsyncWait(ask, {},
+                               asio::bind_cancellation_slot(
+                                   signal.slot(), [&](const absl::StatusOr<Msg<Answer>>& reply) {
+                                     ends.Count(reply.status());
+                                   }));
         if (round % 2 == 0) signal.emit(asio::cancellation_type::terminal);
       }
       signal.emit(asio::cancellation_type::terminal);

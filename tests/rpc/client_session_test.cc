@@ -88,9 +88,8 @@ TEST_CASE("what the server's HELLO does not take is refused before it is sent") 
   Builder<farcall::testing::Ask> request = Asking(*world.client, "");
   request.Attach(*request.AllocateAttachment(11));
   absl::Status status;
-  world.client->AsyncDo(std::move(request), {}, [&](const absl::StatusOr<Msg<Answer>>& reply) {
-    status = reply.status();
-  });
+  world.client->AsyncDo(std::move(request), {},
+                        [&](const absl::StatusOr<Msg<Answer>>& reply) { status = reply.status(); });
   world.Settle();
   CHECK(status.code() == absl::StatusCode::kResourceExhausted);
   CHECK_THAT(std::string(status.message()), Catch::Contains("max_attachment_bytes"));

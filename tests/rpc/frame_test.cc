@@ -351,9 +351,10 @@ std::string Built(const FrameHeader& header, const std::vector<Field>& fields) {
 }
 
 TEST_CASE("one head of each type, byte for byte") {
-  const std::string limits("\x00\x01\x02\x03\x04\x05\x06\x07\x10\x11\x12\x13\x14\x15\x16\x17"
-                           "\x20\x21\x22\x23\x00\x00\x00\x00\x30\x31\x32\x33\x34\x35\x36\x37",
-                           32);
+  const std::string limits(
+      "\x00\x01\x02\x03\x04\x05\x06\x07\x10\x11\x12\x13\x14\x15\x16\x17"
+      "\x20\x21\x22\x23\x00\x00\x00\x00\x30\x31\x32\x33\x34\x35\x36\x37",
+      32);
   CHECK(Built({.type = FrameType::kHello, .sequence = 0x00020001, .method = kHelloMagic},
               {{FieldKind::kLimits, "", limits},
                {FieldKind::kOffer, "a", "b"},
@@ -381,9 +382,10 @@ TEST_CASE("one head of each type, byte for byte") {
         "0500000000000000 0100000000000000 0000000000000000 0000000000000000");
   CHECK(Built({.type = FrameType::kPong, .call = 1}, {}) ==
         "0600000000000000 0100000000000000 0000000000000000 0000000000000000");
-  CHECK(Built({.type = FrameType::kGoAway, .status = 3}, {{FieldKind::kStatusMessage, "", "why"}}) ==
-        "0700030000000000 0000000000000000 0000000000000000 0000000000000000 "
-        "0200000003000000 776879");
+  CHECK(
+      Built({.type = FrameType::kGoAway, .status = 3}, {{FieldKind::kStatusMessage, "", "why"}}) ==
+      "0700030000000000 0000000000000000 0000000000000000 0000000000000000 "
+      "0200000003000000 776879");
 }
 
 // ---- HeadBuilder ----

@@ -61,10 +61,10 @@ TEST_CASE("versions must overlap; the refusal names both ranges") {
     uint16_t min, max;
     bool common;
   };
-  for (const Range range : {Range{1, 1, true}, Range{0, 1, true}, Range{1, 65535, true},
-                            Range{0, 65535, true}, Range{0, 0, false}, Range{2, 2, false},
-                            Range{2, 65535, false}, Range{65535, 65535, false}, Range{1, 0, false},
-                            Range{2, 1, false}, Range{65535, 0, false}}) {
+  for (const Range range :
+       {Range{1, 1, true}, Range{0, 1, true}, Range{1, 65535, true}, Range{0, 65535, true},
+        Range{0, 0, false}, Range{2, 2, false}, Range{2, 65535, false}, Range{65535, 65535, false},
+        Range{1, 0, false}, Range{2, 1, false}, Range{65535, 0, false}}) {
     Hello hello;
     hello.min_version = range.min;
     hello.max_version = range.max;

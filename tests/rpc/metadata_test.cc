@@ -25,7 +25,9 @@ Head Reply(BufferPool& pool, const absl::Status& status, const Metadata& metadat
   return head;
 }
 
-absl::Status Read(const Head& head) { return ReadStatus(*DecodeHeader(head.bytes()), head.bytes()); }
+absl::Status Read(const Head& head) {
+  return ReadStatus(*DecodeHeader(head.bytes()), head.bytes());
+}
 
 TEST_CASE("metadata is found by its first entry and visited in order") {
   BufferPool pool;
@@ -41,11 +43,10 @@ TEST_CASE("metadata is found by its first entry and visited in order") {
   CHECK(metadata.Find("b") == "1");
   CHECK_FALSE(metadata.Find("").has_value());
   std::vector<std::pair<std::string, std::string>> visited;
-  view.ForEach([&](std::string_view key, std::string_view value) {
-    visited.emplace_back(key, value);
-  });
-  CHECK(visited == std::vector<std::pair<std::string, std::string>>(metadata.begin(),
-                                                                    metadata.end()));
+  view.ForEach(
+      [&](std::string_view key, std::string_view value) { visited.emplace_back(key, value); });
+  CHECK(visited ==
+        std::vector<std::pair<std::string, std::string>>(metadata.begin(), metadata.end()));
   const Metadata copy = view.ToMetadata();
   CHECK(std::equal(copy.begin(), copy.end(), metadata.begin(), metadata.end()));
 }
@@ -69,8 +70,7 @@ TEST_CASE("a view sees metadata only, whatever else is in the head") {
 TEST_CASE("a status comes back whole: every code, any bytes, all payloads") {
   BufferPool pool;
   for (int code = 1; code <= 16; ++code) {
-    absl::Status status(static_cast<absl::StatusCode>(code),
-                        absl::string_view("a\0b\xff\n", 5));
+    absl::Status status(static_cast<absl::StatusCode>(code), absl::string_view("a\0b\xff\n", 5));
     status.SetPayload("type.example/one", absl::Cord(absl::string_view("\0\0", 2)));
     status.SetPayload("type.example/two", absl::Cord(""));
     CHECK(Read(Reply(pool, status, {{"beside", "it"}})) == status);
@@ -116,8 +116,7 @@ TEST_CASE("the code arrives when nothing else has room") {
   // As many bytes as a head may have, and a few less than a message's prefix needs.
   for (size_t left = 0; left <= kFieldPrefixBytes; ++left) {
     const Metadata large = {
-        {"k",
-         std::string(kMaxHeadBytes - kFrameHeaderBytes - kFieldPrefixBytes - 1 - left, 'x')}};
+        {"k", std::string(kMaxHeadBytes - kFrameHeaderBytes - kFieldPrefixBytes - 1 - left, 'x')}};
     CHECK(Read(Reply(pool, status, large)) == absl::Status(status.code(), ""));
   }
   BufferPool dry({.name = "dry", .max_bytes = 0});

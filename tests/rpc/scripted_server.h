@@ -44,7 +44,8 @@ struct ClientWorld : World {
   // Begins to accept, and stops.
   void Open() {
     auto opened = transport->Listen(
-        endpoint, {loop.get()}, [this](EventLoop& /*loop*/, std::unique_ptr<Connection> connection) {
+        endpoint, {loop.get()},
+        [this](EventLoop& /*loop*/, std::unique_ptr<Connection> connection) {
           accepted.push_back(std::make_unique<Peer>(*this, std::move(connection), listens));
         });
     REQUIRE(opened.ok());
@@ -83,12 +84,13 @@ struct ClientWorld : World {
     auto asked = std::make_shared<Asked>();
     options.info = &asked->info;
     client->AsyncDo(Asking(*client, action, 0, data_bytes), options,
-                    asio::bind_cancellation_slot(
-                        asked->cancel.slot(), [asked](absl::StatusOr<Msg<Answer>> reply) {
-                          ++asked->ended;
-                          asked->status = reply.status();
-                          if (reply.ok()) asked->answer.emplace(*std::move(reply));
-                        }));
+                    asio::bind_cancellation_slot(asked->cancel.slot(),
+                                                 [asked](absl::StatusOr<Msg<Answer>> reply) {
+                                                   ++asked->ended;
+                                                   asked->status = reply.status();
+                                                   if (reply.ok())
+                                                     asked->answer.emplace(*std::move(reply));
+                                                 }));
     return asked;
   }
 
