@@ -106,8 +106,7 @@ class Connection {
   virtual void Start(Receiver& receiver) = 0;
   // Queues a message (head <= kMaxHeadBytes). `done` runs exactly once, never from inside Send. A
   // full queue is RESOURCE_EXHAUSTED and unsent; a closed connection is UNAVAILABLE and unsent.
-  // Messages queued in one turn of the loop leave together at its end, many of them in parts
-  // before. May be called before Start.
+  // Messages queued in one turn of the loop leave together at its end. May be called before Start.
   virtual Ticket Send(Message message, SendDone done) = 0;
   // Takes back what still waits: `done` follows with CANCELLED within a turn or two, unsent with
   // the message when no byte left, else sent (a payload in progress stops soon and the receiver
