@@ -333,7 +333,11 @@ class Chaos {
       case 0:
       case 1:
       case 2:
-        AskSomething();
+        if (Below(2) == 0) {
+          AskSomething();
+        } else {
+          world_.OnLoop([this] { AskSomething(); });
+        }
         break;
       case 3:
         if (!calls_.empty()) {
@@ -374,10 +378,12 @@ class Chaos {
 
   void AskSomething() {
     static constexpr size_t kSizes[] = {0, 1000, 60'000, 200'000, 1'000'000};
+    if (!world_.client) return;  // in a callback of the channel's end
     const std::string name = "call " + std::to_string(calls_.size());
     calls_[name] =
         world_.Ask(name, {.timeout = milliseconds(1 + Below(100)), .wait_for_ready = Below(2) == 0},
                    kSizes[Below(5)]);
+    if (Below(3) == 0) calls_[name]->then = [this] { AskSomething(); };
   }
 
   void AnswerSomething() {
