@@ -28,7 +28,7 @@ std::string PrintInfo(const Service& service) {
   for (const Method& method : service.methods) {
     methods += "\n      " + method.descriptor + "::kInfo,";
   }
-  const std::string printed =
+  std::string printed =
       Fill(R"(
 const ::farcall::ServiceInfo& $Name$::info() {
   static constexpr ::farcall::MethodInfo kMethods[] = {$methods$

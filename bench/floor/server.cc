@@ -56,8 +56,8 @@ class Answers {
       if (!sent.ok()) return sent;
     }
     if (bytes != slot_bytes_) MakeSlots(reply_bytes);
-    FloorMessage(std::span(slots_).subspan(used_++ * bytes, bytes))
-        .set_stamps(request.first_stamp(), request.last_stamp());
+    SetStamps(FloorMessage(std::span(slots_).subspan(used_++ * bytes, bytes)).body(),
+              StampsOf(request.body()));
     return absl::OkStatus();
   }
 

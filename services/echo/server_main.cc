@@ -1,7 +1,8 @@
 // farcall_echo_server ADDRESS [--mode event|busy|adaptive] [--loops N] [--congestion NAME]
+//                     [--quiet]
 //
 // Serves Echo at ADDRESS until SIGINT or SIGTERM, then drains. Prints "listening on ADDRESS" once
-// it does.
+// it does. --quiet logs warnings only, not who comes and goes.
 
 #include <pthread.h>
 
@@ -20,12 +21,13 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: farcall_echo_server ADDRESS [--mode event|busy|adaptive] [--loops N] "
-    "[--congestion NAME]\n";
+    "[--congestion NAME] [--quiet]\n";
 
 struct Arguments {
   std::string address;
   ServerOptions server;
   TransportOptions transports;
+  bool quiet = false;
 };
 
 bool ParseMode(std::string_view word, ProgressMode& mode) {
@@ -46,6 +48,10 @@ bool Parse(int argc, char** argv, Arguments& arguments) {
     const std::string_view word = argv[i];
     if (!word.starts_with("--")) {
       arguments.address = word;
+      continue;
+    }
+    if (word == "--quiet") {
+      arguments.quiet = true;
       continue;
     }
     if (++i == argc) return false;
@@ -76,7 +82,7 @@ int Main(int argc, char** argv) {
   sigaddset(&stop, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
 
-  SetLogSink({}, LogLevel::kInfo);
+  SetLogSink({}, arguments.quiet ? LogLevel::kWarning : LogLevel::kInfo);
   EchoImpl echo;
   Server server(arguments.server);
   if (absl::Status added = server.Add(Echo::Bind(echo)); !added.ok()) {

@@ -49,6 +49,9 @@ TEST_CASE("what the parser refuses is put as file:line: reason") {
         "x.fbs:3: expecting: identifier instead got: }");
   CHECK(Problems(WithMethod("M(A): A (unheard);")) ==
         "x.fbs:5: user define attributes must be declared before use: unheard");
+  CHECK(Problems("table A {\n  x \"a\nb\";\n}") == "x.fbs:2: illegal character in string constant");
+  CHECK(Problems("include \"a\\nb\\u001b[31m\";") ==
+        "x.fbs:1: unable to load include file: a?b?[31m");
   CHECK(Problems(WithMethod("Fine(A): A;")) == "x.fbs:5: rpc already exists: Fine");
   CHECK(Problems("struct P { x: int; }\nrpc_service S {\n  M(P): P;\n}\n") ==
         "x.fbs:3: rpc request and response types must be tables");

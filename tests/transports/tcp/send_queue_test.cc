@@ -248,11 +248,25 @@ TEST_CASE("limits") {
     CHECK(refused(wire.Push("", "x")) ==
           "send queue: 3 messages wait already (max_queued_messages)");
   }
-  SECTION("bytes; a larger one may wait alone") {
-    wire.Push("", Pattern(300000));
-    CHECK(refused(wire.Push("", "x")) ==
-          "send queue: 1 bytes do not fit beside the 300000 that wait already (max_queued_bytes "
-          "200000)");
+  SECTION("bytes; a larger one may wait alone, and small ones beside it") {
+    limits.max_transfers = 10;
+    Wire roomy(limits);
+    roomy.Push("", Pattern(300000));
+    roomy.Push("", "x");
+    const Ticket second = roomy.Push("", Pattern(70000));
+    roomy.RunDones();
+    CHECK(roomy.ended.at(second).status.message() ==
+          "send queue: 70000 bytes do not fit beside the 300000 that wait already "
+          "(max_queued_bytes 200000)");
+    limits.max_queued_bytes = 10;
+    Wire tight(limits);
+    tight.Push("", Pattern(20));
+    const Ticket refused_one = tight.Push("", "x");
+    tight.RunDones();
+    CHECK(tight.ended.at(refused_one).status.message() ==
+          "send queue: 1 bytes do not fit beside the 20 that wait already (max_queued_bytes 10)");
+    roomy.TakeAll();
+    tight.TakeAll();
   }
   SECTION("transfers") {
     wire.Push("", Pattern(70000));
