@@ -199,16 +199,17 @@ TEST_CASE("messages of one turn leave in one system call") {
 }
 
 TEST_CASE("small messages overtake a large payload on the same connection") {
-  Node server(MakeTcpTransport());
-  server.on_link = Echo;
-  const Endpoint address = server.Listen();
-  Node client(MakeTcpTransport());
-  Link& link = *client.Connect(address).value();
+  // Before the nodes: callbacks use them as long as a node lives.
   const std::string large = Pattern(1 << 20);
   std::string huge;
   for (int i = 0; i < 192; ++i) huge += large;
   int small_before_huge = 0;
   bool huge_back = false;
+  Node server(MakeTcpTransport());
+  server.on_link = Echo;
+  const Endpoint address = server.Listen();
+  Node client(MakeTcpTransport());
+  Link& link = *client.Connect(address).value();
   client.On([&] {
     link.on_message = [&](Link& self, Message& message) {
       if (message.body.size() == huge.size()) {
