@@ -260,6 +260,14 @@ TEST_CASE("a withdrawn payload stops within two chunks") {
   CHECK(link.info().counters.bytes_sent - left_before <= 2 * kMaxChunk);
 }
 
+// UBSan looks whether an object is one through a pipe: without descriptors it finds that none is.
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+#define FARCALL_TEST_NEEDS_DESCRIPTORS
+#endif
+#endif
+
+#ifndef FARCALL_TEST_NEEDS_DESCRIPTORS
 TEST_CASE("accepting waits out a lack of descriptors") {
   std::atomic<int> lines = 0;
   SetLogSink([&](LogLevel, std::string_view line) {
@@ -281,6 +289,7 @@ TEST_CASE("accepting waits out a lack of descriptors") {
   SetLogSink(nullptr);
   ::close(last);
 }
+#endif
 
 TEST_CASE("a spinning loop") {
   Node server(MakeTcpTransport(), ProgressMode::kBusy);
