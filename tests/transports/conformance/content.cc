@@ -60,8 +60,8 @@ void HeadsOfEverySize(Arena& arena) {
   std::atomic<size_t> right = 0;
   std::atomic<size_t> received = 0;
   pair.server.hooks.message = [&](Ticket ticket, Message& message) {
-    ++received;
     if (WhatIsWrong(message, ticket, sent[ticket - 1]).empty()) ++right;
+    ++received;  // last: the verdict is read once all are received
   };
   pair.client.Start();
   pair.server.Start();
