@@ -126,6 +126,19 @@ TEST_CASE("the same script has the same history") {
 
 // ---- what only loopback promises ----
 
+TEST_CASE("Close lets go what was sent in its turn") {
+  const TransportUnderTest subject = Loopback();
+  Arena arena(subject, Layout::kOneLoop);
+  const Pair pair = arena.Connect();
+  pair.client.Do([&] {
+    for (size_t i = 0; i < 10; ++i) pair.client.Send({.body = i});
+    pair.client.Close(absl::CancelledError("and good-bye"));
+  });
+  CHECK(arena.RunUntil([&] { return pair.server.closed().has_value(); }));
+  CHECK(pair.server.received() == 10);
+  arena.Finish();
+}
+
 TEST_CASE("buffers are handed over, not copied") {
   const TransportUnderTest subject = Loopback();
   Arena arena(subject, Layout::kOneLoop);
