@@ -1,6 +1,5 @@
 #include "farcall/rpc/buffer_pool.h"
 
-#include <sanitizer/asan_interface.h>  // its macros are empty in other builds
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/mutex.h"
+#include "farcall/rpc/poison.h"
 
 namespace farcall {
 namespace {
@@ -200,7 +200,7 @@ Buffer BufferPool::Core::Lease(Shard& shard, SlabRecord& slab, size_t bytes) {
   ++shard.allocations;
   shard.leased_bytes.store(shard.leased_bytes.load(std::memory_order_relaxed) + slab.slot_bytes,
                            std::memory_order_relaxed);
-  ASAN_UNPOISON_MEMORY_REGION(slot->base, slot->capacity);
+  Unpoison(slot->base, slot->capacity);
   return Buffer(slot, bytes);
 }
 
@@ -271,7 +271,7 @@ absl::StatusOr<BufferPool::Core::SlabRecord*> BufferPool::Core::MapSlab(Shard& s
     slot.slab = slab;
     slot.next_free = std::exchange(slab->free, &slot);
   }
-  ASAN_POISON_MEMORY_REGION(memory->base, slab->bytes());
+  Poison(memory->base, slab->bytes());
   return slab;
 }
 
@@ -298,7 +298,7 @@ void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
   SlabRecord& slab = *slot.slab;
   Shard& shard = *slab.shard;
   Core& core = *shard.core;
-  ASAN_POISON_MEMORY_REGION(slot.base, slot.capacity);
+  Poison(slot.base, slot.capacity);
   const bool drop_if_free = slab.size_class == kOwnSlab || core.CachesTooMuch(slab.slot_bytes);
   bool drop = false;
   bool shard_done = false;
@@ -331,7 +331,7 @@ bool BufferPool::Core::CachesTooMuch(size_t releasing) const {
 }
 
 void BufferPool::Core::DropSlab(SlabRecord* slab) {
-  ASAN_UNPOISON_MEMORY_REGION(slab->memory.base, slab->bytes());
+  Unpoison(slab->memory.base, slab->bytes());
   source_->Unmap(slab->memory);
   mapped_bytes_.fetch_sub(slab->bytes(), std::memory_order_relaxed);
   delete slab;

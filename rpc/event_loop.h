@@ -13,7 +13,8 @@
 // throws ends the program: there is nobody to catch it.
 //
 // Steady state of a lone blocked caller: two uncontended locks a call, no system call beyond what
-// the pollers and sockets make, no allocation, no other thread (tests/rpc/event_loop_futex_test).
+// the pollers and sockets make, no allocation, no other thread (tests/rpc/event_loop_idle_test.cc
+// holds it to that).
 
 #ifndef FARCALL_RPC_EVENT_LOOP_H_
 #define FARCALL_RPC_EVENT_LOOP_H_
@@ -145,6 +146,7 @@ class EventLoop {
   // posted here while the token is free lies until somebody drives.
   asio::io_context& io();
   Clock& clock() const;
+  // As it works: kEvent for an adaptive loop that spins for no time at all.
   ProgressMode mode() const;
 
   // While the count is above zero somebody must drive even when nobody is blocked: pending

@@ -46,7 +46,7 @@ void Accepting::Stop() {
     std::erase(accepting_, std::this_thread::get_id());
     if (!std::exchange(stopped_, true)) ::shutdown(listening_, SHUT_RDWR);
     acceptor_left_.notify_all();
-    acceptor_left_.wait(lock, [this] { return accepting_.empty(); });
+    while (!accepting_.empty()) acceptor_left_.wait(lock);
   }
   loops_.front()->Post([self = shared_from_this()] { self->CloseSocket(); });
 }

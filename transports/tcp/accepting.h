@@ -34,7 +34,7 @@ class Accepting final : public std::enable_shared_from_this<Accepting> {
   void Start();
   // When it returns the kernel refuses new connections and no acceptor runs but those that wait for
   // this very call. Any thread.
-  void Stop();
+  void Stop() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // it waits on a condition
 
  private:
   class Pause final : public Timer {

@@ -21,6 +21,7 @@ void Assembler::Attach(std::span<std::byte> scratch) {
   begin_ = 0;
   end_ = parked_.size();
   if (end_ > 0) std::memcpy(buffer_.data(), parked_.data(), end_);
+  parked_.clear();
 }
 
 void Assembler::Detach() {

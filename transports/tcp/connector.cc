@@ -79,6 +79,7 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   void OnWritable();
   void OnAlarm();
   void AttemptFailed(std::string_view why);
+  std::string Progress() const;
   void Succeed();
   void Fail(absl::Status status);
   void Complete(absl::StatusOr<std::unique_ptr<Connection>> result);
@@ -97,6 +98,7 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   std::string failures_;  // of the addresses before
   Socket socket_;
   uint64_t attempt_ = 0;  // handlers of earlier attempts are stale
+  bool started_ = false;
   bool queue_full_ = false;
   Resolver resolver_;
   Alarm alarm_{*this};
@@ -114,6 +116,8 @@ void Connector::Start() {
     absl::Status check = CheckEndpoint(self.endpoint_, /*connecting=*/true);
     if (!check.ok()) {
       self.Fail(std::move(check));
+    } else if (self.loop_.now() >= self.deadline_) {
+      self.OnAlarm();
     } else {
       self.Resolve();
     }
@@ -121,6 +125,7 @@ void Connector::Start() {
 }
 
 void Connector::Resolve() {
+  started_ = true;
   loop_.timers().Arm(alarm_, deadline_);
   if (endpoint_.scheme == "unix") {
     addresses_.push_back(UnixAddress(endpoint_));
@@ -211,19 +216,24 @@ void Connector::OnAlarm() {
   const auto keep =
       shared_from_this();  // `done` may drop the handle, which may be all that held us
   if (loop_.now() >= deadline_) {
-    const std::string phase =
-        addresses_.empty()
-            ? absl::StrCat("the name ", endpoint_.host, " did not resolve in time")
-            : absl::StrCat(failures_, failures_.empty() ? "" : "; ", ToText(address()),
-                           queue_full_ ? ": the server does not accept"
-                                       : ": no answer: is a firewall between?");
     Fail(absl::DeadlineExceededError(
-        absl::StrCat(endpoint_.ToString(), ": not connected within the deadline: ", phase)));
+        absl::StrCat(endpoint_.ToString(), ": not connected within the deadline: ", Progress())));
   } else if (queue_full_) {
     Attempt();
   } else {
     AttemptFailed("no answer");
   }
+}
+
+// How far it came, for whoever looks for the reason.
+std::string Connector::Progress() const {
+  if (!started_) return "it had passed already";
+  if (addresses_.empty()) {
+    return absl::StrCat("the name ", endpoint_.host, " did not resolve in time");
+  }
+  return absl::StrCat(failures_, failures_.empty() ? "" : "; ", "no answer from ",
+                      ToText(address()),
+                      queue_full_ ? ": the server accepts nobody" : ": is a firewall between?");
 }
 
 void Connector::AttemptFailed(std::string_view why) {

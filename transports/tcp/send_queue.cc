@@ -17,6 +17,8 @@ constexpr size_t kMaxIdleRing = 512;
 
 size_t QueuedBytes(const Message& message) { return message.head.size() + message.payload_bytes(); }
 
+bool IsLarge(const Message& message) { return message.payload_bytes() > kMaxInlinePayload; }
+
 // The number of the transfer that begins after `begun` others: 1 to 2^32-1, then 1 again.
 uint32_t TransferAfter(uint64_t begun) {
   constexpr uint64_t kNumbers = std::numeric_limits<uint32_t>::max();
@@ -127,19 +129,21 @@ absl::Status SendQueue::CheckRoom(const Message& message) const {
                                                    " bytes: at most ", kMaxHeadBytes,
                                                    " can be sent"));
   }
-  if (queued_messages_ == 0) return absl::OkStatus();
-  if (queued_messages_ >= limits_.max_queued_messages) {
+  if (queued_messages_ >= std::max<size_t>(limits_.max_queued_messages, 1)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "send queue: ", queued_messages_, " messages wait already (max_queued_messages)"));
   }
-  if (const size_t bytes = QueuedBytes(message); queued_bytes_ > limits_.max_queued_bytes ||
-                                                 bytes > limits_.max_queued_bytes - queued_bytes_) {
+  const bool large = IsLarge(message);
+  const size_t bytes = QueuedBytes(message);
+  const size_t before = large ? large_bytes_ : small_bytes_;
+  if (before > 0 &&
+      (before > limits_.max_queued_bytes || bytes > limits_.max_queued_bytes - before)) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("send queue: ", bytes, " bytes do not fit beside the ", queued_bytes_,
+        absl::StrCat("send queue: ", bytes, " bytes do not fit beside the ", before,
                      " that wait already (max_queued_bytes ", limits_.max_queued_bytes, ")"));
   }
   const size_t transfers = std::min(limits_.max_transfers, kMaxTransfers);
-  if (message.payload_bytes() > kMaxInlinePayload && large_messages_ >= transfers) {
+  if (large && large_messages_ >= transfers) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "send queue: ", large_messages_, " large payloads wait already (max_transfers)"));
   }
@@ -154,7 +158,7 @@ Ticket SendQueue::Push(Message message, SendDone done) {
   outgoing->ticket = ++last_ticket_;
   outgoing->message = std::move(message);
   outgoing->done = std::move(done);
-  outgoing->large = outgoing->message.payload_bytes() > kMaxInlinePayload;
+  outgoing->large = IsLarge(outgoing->message);
   const Head& head = outgoing->message.head;
   outgoing->front_bytes = kPrefixBytes;
   if (head.size() <= Head::kInlineBytes) {
@@ -171,7 +175,7 @@ Ticket SendQueue::Push(Message message, SendDone done) {
   if (back_ - front_ == waiting_.size()) GrowWaiting();
   Slot(back_++) = {outgoing->ticket, outgoing};
   ++queued_messages_;
-  queued_bytes_ += QueuedBytes(outgoing->message);
+  (outgoing->large ? large_bytes_ : small_bytes_) += QueuedBytes(outgoing->message);
   if (outgoing->large) ++large_messages_;
   return outgoing->ticket;
 }
@@ -375,7 +379,7 @@ void SendQueue::FinishEarly(Outgoing* outgoing, absl::Status status) {
 // A message stops counting against the limits.
 void SendQueue::Leave(const Outgoing& outgoing) {
   --queued_messages_;
-  queued_bytes_ -= QueuedBytes(outgoing.message);
+  (outgoing.large ? large_bytes_ : small_bytes_) -= QueuedBytes(outgoing.message);
   if (outgoing.large) --large_messages_;
 }
 

@@ -87,7 +87,7 @@ class SendQueue {
     return queued_messages_ == 0 && control_.empty() && cut_.kind == SendBatch::Kind::kNone;
   }
   size_t queued_messages() const { return queued_messages_; }
-  size_t queued_bytes() const { return queued_bytes_; }
+  size_t queued_bytes() const { return small_bytes_ + large_bytes_; }
   uint64_t messages_sent() const { return messages_sent_; }
   uint64_t bytes_sent() const { return bytes_sent_; }  // heads and payload
 
@@ -139,7 +139,10 @@ class SendQueue {
   uint64_t begun_ = 0;         // transfers whose BEGIN left whole
   size_t large_messages_ = 0;  // queued or under way
   size_t queued_messages_ = 0;
-  size_t queued_bytes_ = 0;
+  // Each may reach max_queued_bytes: a large payload on its way leaves the small messages their
+  // room.
+  size_t small_bytes_ = 0;
+  size_t large_bytes_ = 0;
   uint64_t messages_sent_ = 0;
   uint64_t bytes_sent_ = 0;
 };

@@ -1,0 +1,389 @@
+#include "farcall/transports/tcp/send_queue.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "farcall/tests/transports/tcp/wire.h"
+#include "farcall/transports/tcp/assembler.h"
+
+namespace farcall::tcp {
+namespace {
+
+using namespace testing;  // NOLINT(google-build-using-namespace)
+
+// A queue whose kernel is a string.
+class Wire {
+ public:
+  explicit Wire(TransportLimits limits = {}) : queue_(store_, limits) {}
+
+  Ticket Push(std::string_view head, std::string_view body, std::string_view attachment = {}) {
+    auto slot = std::make_shared<Ticket>(0);
+    *slot =
+        queue_.Push(MakeMessage(pool_, head, body, attachment), [this, slot](SendResult result) {
+          REQUIRE(ended.count(*slot) == 0);
+          ended.emplace(*slot, std::move(result));
+        });
+    return *slot;
+  }
+
+  // The kernel takes at most `room` bytes in one call; returns what it took.
+  std::string Take(size_t room = SIZE_MAX) {
+    queue_.Gather(batch_);
+    std::string taken;
+    for (size_t i = 0; i < batch_.count; ++i) {
+      const iovec& region = batch_.regions[i];
+      const size_t part = std::min(room - taken.size(), region.iov_len);
+      taken.append(static_cast<const char*>(region.iov_base), part);
+    }
+    if (!taken.empty()) queue_.Written(batch_, taken.size());
+    RunDones();
+    return taken;
+  }
+
+  std::string TakeAll(size_t room = SIZE_MAX) {
+    std::string all;
+    while (!queue_.empty()) all += Take(room);
+    return all;
+  }
+
+  void RunDones() {
+    OutgoingList finished = queue_.TakeFinished();
+    while (Outgoing* outgoing = finished.PopFront()) {
+      SendDone done = std::move(outgoing->done);
+      SendResult result{outgoing->status, outgoing->sent, {}};
+      if (!outgoing->sent) result.message = std::move(outgoing->message);
+      store_.Return(outgoing);
+      done(std::move(result));
+    }
+  }
+
+  SendQueue& queue() { return queue_; }
+  BufferPool& pool() { return pool_; }
+  std::map<Ticket, SendResult> ended;
+
+ private:
+  BufferPool pool_;
+  OutgoingStore store_;
+  SendBatch batch_;
+  SendQueue queue_;
+};
+
+TEST_CASE("messages of a turn leave together and in order") {
+  Wire wire;
+  const std::string long_head = Pattern(1000);
+  const Ticket first = wire.Push("h1", "body", "attachment");
+  const Ticket second = wire.Push(long_head, "");
+  CHECK(wire.Take() ==
+        Hello() + MessageRecord("h1", "body", "attachment") + MessageRecord(long_head, ""));
+  CHECK(wire.ended.at(first).status.ok());
+  CHECK(wire.ended.at(first).sent);
+  CHECK(wire.ended.at(second).sent);
+  CHECK(wire.queue().empty());
+  CHECK(wire.Take().empty());
+  CHECK(wire.pool().stats().leased_bytes == 0);
+}
+
+TEST_CASE("a kernel that takes a byte at a time gets the same stream") {
+  const std::string body = Pattern(300), large = Pattern(70000), attachment = Pattern(300000);
+  std::string expected;
+  for (const size_t room : {SIZE_MAX, size_t{1000}, size_t{23}, size_t{1}}) {
+    Wire wire;
+    wire.Push("small", body);
+    wire.Push("large", large, attachment);
+    wire.Push("after", body);
+    const std::string stream = wire.TakeAll(room);
+    if (expected.empty()) expected = stream;
+    CHECK((stream == expected));
+    CHECK(wire.ended.size() == 3);
+  }
+  const std::string payload = large + attachment;
+  CHECK((expected == Hello() + MessageRecord("small", body) +
+                         BeginRecord(1, "large", large.size(), attachment.size()) +
+                         MessageRecord("after", body) +
+                         ChunkRecord(1, 0, payload.substr(0, kMaxChunk)) +
+                         ChunkRecord(1, kMaxChunk, payload.substr(kMaxChunk))));
+}
+
+TEST_CASE("a small message waits for the chunks that were gathered, no longer") {
+  Wire wire;
+  const std::string large = Pattern(10 << 20);
+  wire.Push("large", large);
+  wire.Take();
+  CHECK(wire.Take().size() == kPrefixBytes + kMaxChunk);
+  wire.Take(1000);  // the kernel is full inside a chunk
+  wire.Push("small", "x");
+  const std::string next = wire.Take();
+  const std::string small = MessageRecord("small", "x");
+  CHECK((next.substr(kPrefixBytes + kMaxChunk - 1000, small.size()) == small));
+}
+
+TEST_CASE("transfers take turns") {
+  Wire wire;
+  const std::string large = Pattern(1 << 20);
+  wire.Push("a", large);
+  wire.Push("b", large);
+  wire.Push("c", large);
+  wire.Take();
+  std::string order;
+  while (!wire.queue().empty()) {
+    const std::string stream = wire.Take();
+    for (size_t at = 0; at < stream.size(); at += kPrefixBytes + kMaxChunk) {
+      order.push_back(static_cast<char>('0' + stream[at + 4]));
+    }
+  }
+  CHECK(order == "123123123123");
+}
+
+TEST_CASE("withdrawing") {
+  Wire wire;
+  const std::string large = Pattern(1 << 20);
+  SECTION("before a byte left: it never was") {
+    wire.Push("a", "1");
+    const Ticket ticket = wire.Push("b", large);
+    wire.Push("c", "3");
+    wire.queue().Withdraw(ticket);
+    CHECK(wire.ended.empty());  // not from inside
+    wire.RunDones();
+    const SendResult& result = wire.ended.at(ticket);
+    CHECK(result.status.code() == absl::StatusCode::kCancelled);
+    CHECK_FALSE(result.sent);
+    CHECK(HeadOf(result.message) == "b");
+    CHECK((result.message.body.view() == large));
+    CHECK(wire.TakeAll() == Hello() + MessageRecord("a", "1") + MessageRecord("c", "3"));
+  }
+  SECTION("inside a small one: it goes on, but its sender is free") {
+    const Ticket ticket = wire.Push("a", "0123456789");
+    const std::string start = wire.Take(20);
+    wire.queue().Withdraw(ticket);
+    wire.RunDones();
+    CHECK(wire.ended.at(ticket).sent);
+    CHECK(wire.ended.at(ticket).status.code() == absl::StatusCode::kCancelled);
+    CHECK(start + wire.TakeAll() == Hello() + MessageRecord("a", "0123456789"));
+  }
+  SECTION("inside a BEGIN") {
+    const Ticket ticket = wire.Push("a", large);
+    const std::string start = wire.Take(20);
+    wire.queue().Withdraw(ticket);
+    CHECK(start + wire.TakeAll() == Hello() + BeginRecord(1, "a", large.size()) + AbortRecord(1));
+    CHECK(wire.ended.at(ticket).sent);
+  }
+  SECTION("between chunks: ABORT at once") {
+    const Ticket ticket = wire.Push("a", large);
+    wire.Take();
+    wire.Take();
+    wire.queue().Withdraw(ticket);
+    CHECK(wire.TakeAll() == AbortRecord(1));
+    CHECK(wire.ended.at(ticket).sent);
+  }
+  SECTION("inside a chunk: ABORT after it") {
+    const Ticket ticket = wire.Push("a", large);
+    wire.Take();
+    const std::string start = wire.Take(100);
+    wire.queue().Withdraw(ticket);
+    wire.queue().Withdraw(ticket);
+    wire.RunDones();
+    CHECK(wire.ended.at(ticket).sent);
+    CHECK(
+        (start + wire.TakeAll() == ChunkRecord(1, 0, large.substr(0, kMaxChunk)) + AbortRecord(1)));
+  }
+  SECTION("what ended or never was") {
+    const Ticket ticket = wire.Push("a", "1");
+    wire.TakeAll();
+    wire.queue().Withdraw(ticket);
+    wire.queue().Withdraw(ticket + 1);
+    CHECK_FALSE(wire.queue().has_finished());
+  }
+  CHECK(wire.queue().empty());
+  CHECK(wire.queue().queued_messages() == 0);
+  CHECK(wire.queue().queued_bytes() == 0);
+}
+
+TEST_CASE("the peer abandons a transfer") {
+  Wire wire;
+  const std::string large = Pattern(1 << 20);
+  const Ticket ticket = wire.Push("a", large);
+  CHECK_FALSE(wire.queue().PeerAbandoned(1).ok());  // it has not begun
+  wire.Take();
+  wire.Take();
+  REQUIRE(wire.queue().PeerAbandoned(1).ok());
+  CHECK(wire.TakeAll() == AbortRecord(1));
+  CHECK(wire.ended.at(ticket).status.ok());
+  CHECK(wire.queue().PeerAbandoned(1).ok());  // it crossed our last bytes
+  CHECK(wire.TakeAll().empty());
+  CHECK_FALSE(wire.queue().PeerAbandoned(2).ok());
+}
+
+TEST_CASE("ABANDON goes before messages and is taken back when it came too late") {
+  Wire wire;
+  wire.TakeAll();
+  wire.Push("a", "1");
+  wire.queue().PushAbandon(4);
+  wire.queue().PushAbandon(5);
+  wire.queue().DropAbandon(4);
+  CHECK(wire.TakeAll() == AbandonRecord(5) + MessageRecord("a", "1"));
+  wire.queue().PushAbandon(6);
+  const std::string start = wire.Take(1);
+  wire.queue().DropAbandon(6);  // a record once begun is finished
+  CHECK(start + wire.TakeAll() == AbandonRecord(6));
+}
+
+TEST_CASE("limits") {
+  TransportLimits limits;
+  limits.max_queued_messages = 3;
+  limits.max_queued_bytes = 200000;
+  limits.max_transfers = 1;
+  Wire wire(limits);
+  const auto refused = [&](Ticket ticket) {
+    wire.RunDones();
+    const SendResult result = std::move(wire.ended.at(ticket));
+    CHECK_FALSE(result.sent);
+    return std::string(result.status.message());
+  };
+  SECTION("messages") {
+    for (int i = 0; i < 3; ++i) wire.Push("", "x");
+    CHECK(refused(wire.Push("", "x")) ==
+          "send queue: 3 messages wait already (max_queued_messages)");
+  }
+  SECTION("bytes; a larger one may wait alone, and small ones beside it") {
+    limits.max_transfers = 10;
+    Wire roomy(limits);
+    roomy.Push("", Pattern(300000));
+    roomy.Push("", "x");
+    const Ticket second = roomy.Push("", Pattern(70000));
+    roomy.RunDones();
+    CHECK(roomy.ended.at(second).status.message() ==
+          "send queue: 70000 bytes do not fit beside the 300000 that wait already "
+          "(max_queued_bytes 200000)");
+    limits.max_queued_bytes = 10;
+    Wire tight(limits);
+    tight.Push("", Pattern(20));
+    const Ticket refused_one = tight.Push("", "x");
+    tight.RunDones();
+    CHECK(tight.ended.at(refused_one).status.message() ==
+          "send queue: 1 bytes do not fit beside the 20 that wait already (max_queued_bytes 10)");
+    roomy.TakeAll();
+    tight.TakeAll();
+  }
+  SECTION("transfers") {
+    wire.Push("", Pattern(70000));
+    CHECK(refused(wire.Push("", Pattern(70000))) ==
+          "send queue: 1 large payloads wait already (max_transfers)");
+    wire.TakeAll();
+    wire.Push("", Pattern(70000));
+  }
+  wire.TakeAll();
+  CHECK(wire.queue().queued_messages() == 0);
+}
+
+TEST_CASE("failing everything says what left") {
+  Wire wire;
+  const Ticket large = wire.Push("large", Pattern(1 << 20));
+  wire.Take();
+  const Ticket cut = wire.Push("cut", "0123456789");
+  wire.Take(10);
+  const Ticket waits = wire.Push("waits", "x");
+  wire.queue().FailAll(absl::UnavailableError("gone"));
+  wire.RunDones();
+  CHECK(wire.ended.at(large).sent);
+  CHECK(wire.ended.at(cut).sent);
+  CHECK_FALSE(wire.ended.at(waits).sent);
+  CHECK(wire.ended.at(waits).message.body.view() == "x");
+  for (const auto& [ticket, result] : wire.ended) CHECK(result.status.message() == "gone");
+  CHECK(wire.queue().empty());
+  wire.ended.clear();
+  CHECK(wire.pool().stats().leased_bytes == 0);
+}
+
+TEST_CASE("withdrawing for ever behind a stuck message keeps the queue small") {
+  Wire wire;
+  wire.Push("stuck", "x");
+  wire.Push("tail", "x");
+  for (int i = 0; i < 100000; ++i) {
+    const Ticket ticket = wire.Push("w", "x");
+    if (i % 2 == 0) wire.Push("", "");  // no done asked for would leave no trace: it stays
+    wire.queue().Withdraw(ticket);
+    if (i % 2 == 0) wire.queue().Withdraw(ticket + 1);
+    wire.RunDones();
+    wire.ended.clear();
+  }
+  CHECK(wire.queue().queued_messages() == 2);
+  CHECK(wire.TakeAll() == Hello() + MessageRecord("stuck", "x") + MessageRecord("tail", "x"));
+}
+
+// Whatever is pushed, withdrawn, abandoned and cut: the other side's assembler puts the rest
+// together.
+TEST_CASE("random plans arrive whole") {
+  struct Sink final : AssemblerEvents {
+    Admission Admit(Ticket, std::span<const std::byte>, MessageSizes) override { return {}; }
+    void OnMessage(Ticket, Message message) override {
+      heard[HeadOf(message)] =
+          std::string(message.body.view()) + std::string(message.attachment.view());
+    }
+    void OnAbandoned(Ticket, absl::Status) override { ++given_up; }
+    void SendAbandon(uint32_t) override {}
+    void DropAbandon(uint32_t) override {}
+    absl::Status OnPeerAbandon(uint32_t) override { return absl::OkStatus(); }
+    std::map<std::string, std::string> heard;
+    int given_up = 0;
+  };
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const auto below = [&](unsigned limit) { return static_cast<unsigned>(random()) % limit; };
+    Wire wire;
+    Sink sink;
+    BufferPool pool;
+    Assembler assembler(sink, pool);
+    std::vector<std::byte> scratch(kReadBufferBytes);
+    std::map<std::string, std::string> sent;
+    std::vector<std::pair<Ticket, std::string>> pushed;
+
+    for (unsigned step = 0; step < 200 || !wire.queue().empty(); ++step) {
+      if (step < 200 && below(2) == 0) {
+        const size_t sizes[] = {0, 10, 5000, 65536, 65537, 400000};
+        const std::string name = std::to_string(step);
+        const std::string body = Pattern(sizes[below(6)], step),
+                          attachment = Pattern(sizes[below(4)], step);
+        pushed.emplace_back(wire.Push(name, body, attachment), name);
+        sent[name] = body + attachment;
+      }
+      if (!pushed.empty() && below(6) == 0)
+        wire.queue().Withdraw(pushed[below(static_cast<unsigned>(pushed.size()))].first);
+      if (below(8) == 0) (void)wire.queue().PeerAbandoned(1 + below(20));
+      std::string_view stream;
+      const std::string taken = wire.Take(below(3) == 0 ? 1 + below(50) : 1 + below(500000));
+      stream = taken;
+      assembler.Attach(scratch);
+      while (!stream.empty()) {
+        const Assembler::Regions regions = assembler.Want();
+        size_t given = std::min(regions.bytes, stream.size());
+        size_t left = given;
+        for (size_t r = 0; r < regions.count && left > 0; ++r) {
+          const size_t part = std::min(left, regions.region[r].iov_len);
+          std::memcpy(regions.region[r].iov_base, stream.data(), part);
+          stream.remove_prefix(part);
+          left -= part;
+        }
+        REQUIRE(assembler.Received(given).ToString() == "OK");
+      }
+      assembler.Detach();
+    }
+    for (const auto& [name, payload] : sink.heard) CHECK((sent.at(name) == payload));
+    // What ended as whole is there; what was not sent is not.
+    for (const auto& [ticket, name] : pushed) {
+      const SendResult& result = wire.ended.at(ticket);
+      if (!result.sent) CHECK(sink.heard.count(name) == 0);
+      if (sink.heard.count(name) == 0 && result.sent && result.status.ok()) {
+        CHECK(sink.given_up > 0);  // the peer abandoned it
+      }
+    }
+    CHECK(assembler.Position().empty());
+  }
+}
+
+}  // namespace
+}  // namespace farcall::tcp
