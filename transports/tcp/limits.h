@@ -40,11 +40,6 @@ inline constexpr size_t kReadBufferBytes = size_t{64} << 10;
 // At most this many regions in one system call. Four a message at worst: 16 small messages.
 inline constexpr size_t kMaxGather = 128;
 
-// So many messages leave without waiting for the end of the turn: the peer works on them while the
-// next are built. At 64 calls in flight the two sides would otherwise take turns, one idle while
-// the other works; a system call for 16 messages costs each about 5 % of its own work.
-inline constexpr size_t kMessagesBeforeFlush = 16;
-
 // At most this many chunks offered to the kernel in one call: what a small message finds ahead of
 // itself beyond the kernel's own buffers.
 inline constexpr size_t kChunksPerGather = 2;

@@ -45,10 +45,7 @@ Ticket Stream::Send(Message message, SendDone done) {
   }
   const Ticket ticket = queue_.Push(std::move(message), std::move(done));
   if (queue_.has_finished()) resume_.SubmitTo(loop_);  // it did not fit
-  if (!write_waits_) {
-    end_of_turn_.RunAtEndOfTurnOf(loop_);
-    if (++unflushed_ >= kMessagesBeforeFlush) Flush();
-  }
+  if (!write_waits_) end_of_turn_.RunAtEndOfTurnOf(loop_);
   return ticket;
 }
 
