@@ -6,16 +6,14 @@
 // (EventLoop::IsDriver()) unless it says "any thread". What every transport promises, proven by
 // tests/transports/conformance:
 //   - heads reach Admit in the order of Send; OnMessage follows when the payload is whole, so that
-//   a small
-//     message may overtake a large one, but a message without payload or with a small one (<= 64
-//     KiB) never overtakes an earlier one of that kind;
+//     a small message may overtake a large one, but a message without payload or with a small one
+//     (<= 64 KiB) never overtakes an earlier one of that kind;
 //   - a large payload never holds up control or small messages;
 //   - each message arrives whole and once; every callback runs exactly once and never inside the
-//   call
-//     that started it;
+//     call that started it;
 //   - no Withdraw, Abandon or Close frees memory that the wire may still touch;
 //   - a refused, oversize or malformed message harms its own message or its own connection, nobody
-//   else.
+//     else.
 
 #ifndef FARCALL_RPC_TRANSPORT_H_
 #define FARCALL_RPC_TRANSPORT_H_
@@ -108,8 +106,7 @@ class Connection {
   virtual void Start(Receiver& receiver) = 0;
   // Queues a message (head <= kMaxHeadBytes). `done` runs exactly once, never from inside Send. A
   // full queue is RESOURCE_EXHAUSTED and unsent; a closed connection is UNAVAILABLE and unsent.
-  // Messages queued in one turn of the loop leave together at its end, many of them in parts
-  // before. May be called before Start.
+  // Messages queued in one turn of the loop leave together at its end. May be called before Start.
   virtual Ticket Send(Message message, SendDone done) = 0;
   // Takes back what still waits: `done` follows with CANCELLED within a turn or two, unsent with
   // the message when no byte left, else sent (a payload in progress stops soon and the receiver
