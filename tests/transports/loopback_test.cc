@@ -126,6 +126,47 @@ TEST_CASE("the same script has the same history") {
 
 // ---- what only loopback promises ----
 
+TEST_CASE("Close lets go what was sent in its turn") {
+  const TransportUnderTest subject = Loopback();
+  Arena arena(subject, Layout::kOneLoop);
+  const Pair pair = arena.Connect();
+  pair.client.Do([&] {
+    for (size_t i = 0; i < 10; ++i) pair.client.Send({.body = i});
+    pair.client.Close(absl::CancelledError("and good-bye"));
+  });
+  CHECK(arena.RunUntil([&] { return pair.server.closed().has_value(); }));
+  CHECK(pair.server.received() == 10);
+  arena.Finish();
+}
+
+TEST_CASE("what one turn sends waits in the queue until its end") {
+  const TransportUnderTest subject = Loopback();
+  Arena arena(subject, Layout::kOneLoop, {.max_queued_messages = 5});
+  const Pair pair = arena.Connect();
+  std::vector<Sent> sends;
+  pair.client.Do([&] {
+    for (int i = 0; i < 6; ++i) sends.push_back(pair.client.Send({.body = 10}));
+  });
+  REQUIRE(arena.RunUntil([&] { return pair.client.outcomes() == 6; }));
+  CHECK(pair.client.outcome(sends[4])->status.ok());
+  CHECK(pair.client.outcome(sends[5])->status.code() == absl::StatusCode::kResourceExhausted);
+  arena.ExpectAlive(pair);
+  arena.Finish();
+}
+
+TEST_CASE("a small message waits for a chunk of a large one, no longer") {
+  const TransportUnderTest subject = Loopback();
+  Arena arena(subject, Layout::kOneLoop);
+  const Pair pair = arena.Connect();
+  pair.client.Send({.body = kHuge});
+  Step(arena, 10);
+  const Sent small = pair.client.Send({.body = 64 * KiB});
+  Step(arena, 2);
+  CHECK(pair.server.Received(small.number));
+  CHECK(pair.server.received() == 1);
+  arena.Finish();
+}
+
 TEST_CASE("buffers are handed over, not copied") {
   const TransportUnderTest subject = Loopback();
   Arena arena(subject, Layout::kOneLoop);

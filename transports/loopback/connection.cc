@@ -38,9 +38,15 @@ Ticket LoopbackConnection::Send(Message message, SendDone done) {
     EndSend(std::move(done), {std::move(status), /*sent=*/false, std::move(message)});
     return ticket;
   }
-  queued_bytes_ += message.head.size() + message.payload_bytes();
-  if (IsLarge(message)) ++large_sends_;
-  queue_.push_back({ticket, std::move(message), std::move(done)});
+  Queued queued{.ticket = ticket,
+                .head_bytes = message.head.size(),
+                .bytes = message.head.size() + message.payload_bytes(),
+                .large = IsLarge(message),
+                .message = std::move(message),
+                .done = std::move(done)};
+  queued_bytes_ += queued.bytes;
+  if (queued.large) ++large_sends_;
+  queue_.push_back(std::move(queued));
   loop_.RunAtEndOfTurn(flush_task_);
   return ticket;
 }
@@ -74,25 +80,27 @@ absl::Status LoopbackConnection::CheckRoomFor(const Message& message) const {
 }
 
 void LoopbackConnection::Flush() {
-  const size_t before = queue_.size();
-  while (!queue_.empty()) {
-    Queued& next = queue_.front();
-    const bool large = IsLarge(next.message);
-    const size_t head = next.message.head.size();
-    const size_t payload = next.message.payload_bytes();
-    if (!theirs_->Put(next.ticket, next.message)) break;
-    counters_.bytes_sent += head;
-    if (large) {
-      announced_.emplace(next.ticket, Announced{head + payload, std::move(next.done)});
-    } else {
-      counters_.bytes_sent += payload;
-      ++counters_.messages_sent;
-      queued_bytes_ -= head + payload;
-      EndSend(std::move(next.done), {absl::OkStatus(), /*sent=*/true, {}});
+  size_t taken = 0;
+  {
+    Mailbox::Putting putting(*theirs_);
+    while (taken < queue_.size() && putting.Put(queue_[taken].ticket, queue_[taken].message)) {
+      ++taken;
     }
-    queue_.pop_front();
   }
-  if (queue_.size() != before) ++counters_.send_calls;
+  if (taken > 0) ++counters_.send_calls;
+  for (; taken > 0; --taken) {
+    Queued sent = std::move(queue_.front());
+    queue_.pop_front();
+    if (sent.large) {
+      counters_.bytes_sent += sent.head_bytes;  // the rest with the receipt
+      announced_.emplace(sent.ticket, Announced{sent.bytes, std::move(sent.done)});
+      continue;
+    }
+    counters_.bytes_sent += sent.bytes;
+    ++counters_.messages_sent;
+    queued_bytes_ -= sent.bytes;
+    EndSend(std::move(sent.done), {absl::OkStatus(), /*sent=*/true, {}});
+  }
 }
 
 void LoopbackConnection::EndSend(SendDone done, SendResult result) {
@@ -118,8 +126,8 @@ void LoopbackConnection::Withdraw(Ticket ticket) {
       std::lower_bound(queue_.begin(), queue_.end(), ticket,
                        [](const Queued& entry, Ticket wanted) { return entry.ticket < wanted; });
   if (queued != queue_.end() && queued->ticket == ticket) {
-    queued_bytes_ -= queued->message.head.size() + queued->message.payload_bytes();
-    if (IsLarge(queued->message)) --large_sends_;
+    queued_bytes_ -= queued->bytes;
+    if (queued->large) --large_sends_;
     EndSend(std::move(queued->done), {absl::CancelledError("withdrawn before it was sent"),
                                       /*sent=*/false, std::move(queued->message)});
     queue_.erase(queued);

@@ -51,6 +51,9 @@ class LoopbackConnection final : public Connection, private MailboxOwner {
   // A message that still waits for room in the peer's mailbox.
   struct Queued {
     Ticket ticket = 0;
+    size_t head_bytes = 0;
+    size_t bytes = 0;  // with the head
+    bool large = false;
     Message message;
     SendDone done;
   };

@@ -6,21 +6,20 @@
 
 namespace farcall::loopback {
 
-bool Mailbox::Put(Ticket ticket, Message& message) {
-  Message dropped;  // freed after the lock
-  MutexLock lock(mutex_);
-  if (detached_) {
-    dropped = std::move(message);
+// The analysis does not see that lock_ is held.
+bool Mailbox::Putting::Put(Ticket ticket, Message& message) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  if (box_.detached_) {
+    dropped_.push_back(std::move(message));
     return true;
   }
-  if (letter_bytes_ >= kWireBytes || mail_.letters.size() >= kWireMessages) {
-    sender_waits_ = true;
+  if (box_.letter_bytes_ >= kWireBytes || box_.mail_.letters.size() >= kWireMessages) {
+    box_.sender_waits_ = true;
     return false;
   }
   // A large payload stays on its sender's account until its receipt.
-  letter_bytes_ += message.head.size() + (IsLarge(message) ? 0 : message.payload_bytes());
-  mail_.letters.push_back({.ticket = ticket, .message = std::move(message)});
-  WakeLocked();
+  box_.letter_bytes_ += message.head.size() + (IsLarge(message) ? 0 : message.payload_bytes());
+  box_.mail_.letters.push_back({.ticket = ticket, .message = std::move(message)});
+  box_.WakeLocked();
   return true;
 }
 

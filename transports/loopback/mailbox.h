@@ -50,9 +50,20 @@ class Mailbox final : public LoopTask, public std::enable_shared_from_this<Mailb
  public:
   // ---- the peer, on any thread ----
 
-  // Moves `message` in and wakes the owner. False, with the message untouched, when the box is
-  // full: the owner's TakeLetters will say so. An owner that is gone takes anything, to nowhere.
-  bool Put(Ticket ticket, Message& message);
+  // While one exists the owner takes nothing: it finds all of its letters or none of them. No call
+  // of another mailbox meanwhile.
+  class Putting {
+   public:
+    explicit Putting(Mailbox& box) : box_(box), lock_(box.mutex_) {}
+    // Moves `message` in and wakes the owner. False, with the message untouched, when the box is
+    // full: the owner's Take will say so. An owner that is gone takes anything, to nowhere.
+    bool Put(Ticket ticket, Message& message);
+
+   private:
+    Mailbox& box_;
+    std::vector<Message> dropped_;  // freed after the lock
+    MutexLock lock_;
+  };
   void PutGivenUp(Ticket ticket);
   void PutReceipt(Receipt receipt);
   void PutRoom();

@@ -51,6 +51,7 @@ Sent Peer::Send(Parts parts) {
 
 Sent Peer::Send(Message message, uint64_t number) {
   Sent sent{0, number};
+  const size_t bytes = message.head.size() + message.payload_bytes();
   Do([&] {
     last_number_ = std::max(last_number_, number);
     Ticket expected = 0;
@@ -60,10 +61,11 @@ Sent Peer::Send(Message message, uint64_t number) {
       unsent_.erase(number);
     }
     InCall call(*this);
-    sent.ticket = connection_->Send(
-        std::move(message), [this, expected, number, token = done_token_](SendResult result) {
-          OnDone(expected, number, std::move(result));
-        });
+    sent.ticket = connection_->Send(std::move(message), [this, expected, number, bytes,
+                                                         token = done_token_](SendResult result) {
+      if (!result.sent) CheckReturned(result.message, bytes);
+      OnDone(expected, number, std::move(result));
+    });
     if (sent.ticket != expected) {
       Blame(absl::StrCat("Send returned ticket ", sent.ticket, " instead of ", expected));
     }
@@ -224,11 +226,6 @@ void Peer::OnDone(Ticket ticket, uint64_t number, SendResult result) {
   if (!loop_.IsDriver()) Blame("done off its loop");
   if (calls_ > 0) Blame("done inside a call of the connection");
   if (result.status.ok() && !result.sent) Blame("done with OK and unsent");
-  if (!result.sent && result.message.head.size() >= sizeof(Label)) {
-    if (std::string wrong = WhatIsWrong(result.message); !wrong.empty()) {
-      Blame(absl::StrCat("an unsent message came back with ", wrong));
-    }
-  }
   Note(
       absl::StrCat("done ", ticket, result.sent ? " sent " : " unsent ", result.status.ToString()));
   const Outcome outcome{result.status, result.sent};
@@ -238,6 +235,15 @@ void Peer::OnDone(Ticket ticket, uint64_t number, SendResult result) {
   if (!outcome.sent) unsent_.insert(number);
   if (!outcomes_.emplace(ticket, outcome).second) {
     Blame(absl::StrCat("done of ticket ", ticket, " ran twice"));
+  }
+}
+
+void Peer::CheckReturned(const Message& message, size_t bytes) {
+  const size_t back = message.head.size() + message.payload_bytes();
+  if (back != bytes) Blame(absl::StrCat("of ", bytes, " bytes unsent, ", back, " came back"));
+  if (message.head.size() < sizeof(Label)) return;
+  if (std::string wrong = WhatIsWrong(message); !wrong.empty()) {
+    Blame(absl::StrCat("an unsent message came back with ", wrong));
   }
 }
 

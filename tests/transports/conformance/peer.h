@@ -112,6 +112,7 @@ class Peer final : private Receiver {
   void NoteAdmit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes);
   void NoteEnd(const char* what, Ticket ticket, Fate fate, absl::Status status);
   void CheckMessage(const Message& message);
+  void CheckReturned(const Message& message, size_t bytes);
   void Note(const std::string& event);
   void Blame(const std::string& what);
 
