@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -25,10 +26,18 @@ Duration SpinOf(const EventLoopOptions& options) {
                                                  : Duration::zero();
 }
 
+// Transports ask for the mode: a loop that never spins has no use for their pollers.
+EventLoopOptions Effective(EventLoopOptions given) {
+  if (given.mode == ProgressMode::kAdaptive && SpinOf(given) == Duration::zero()) {
+    given.mode = ProgressMode::kEvent;
+  }
+  return given;
+}
+
 }  // namespace
 
 LoopState::LoopState(EventLoopOptions given)
-    : options(std::move(given)),
+    : options(Effective(std::move(given))),
       clock(options.clock != nullptr ? *options.clock : Clock::Steady()),
       spin(SpinOf(options)),
       has_helper(options.helper_thread || options.dedicated),
@@ -36,6 +45,9 @@ LoopState::LoopState(EventLoopOptions given)
   // The hint: one thread at a time runs it, though not always the same.
   io.emplace(BOOST_ASIO_CONCURRENCY_HINT_1);
   work_guard.emplace(io->get_executor());
+  // Asio makes its epoll descriptors when the first timer or socket appears, and throws when there
+  // are none left: better here, where whoever makes a loop can catch it, than on the driver.
+  asio::steady_timer(*io).cancel();
   if (!has_helper) return;
   helper_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (helper_event < 0) {

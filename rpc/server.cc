@@ -193,8 +193,8 @@ Server::Server(ServerOptions options) : state_(std::make_unique<ServerState>(std
 
 Server::~Server() {
   Shutdown(Duration(0)).IgnoreError();
+  state_->CloseLoops();  // first: a loop that was held up may only now start a last handler
   state_->WaitForHandlers();
-  state_->CloseLoops();
 }
 
 absl::Status Server::Add(const Service& service) { return state_->Add(service); }

@@ -108,7 +108,8 @@ class Connection {
   virtual void Start(Receiver& receiver) = 0;
   // Queues a message (head <= kMaxHeadBytes). `done` runs exactly once, never from inside Send. A
   // full queue is RESOURCE_EXHAUSTED and unsent; a closed connection is UNAVAILABLE and unsent.
-  // Messages queued in one turn of the loop leave together at its end. May be called before Start.
+  // Messages queued in one turn of the loop leave together at its end, many of them in parts
+  // before. May be called before Start.
   virtual Ticket Send(Message message, SendDone done) = 0;
   // Takes back what still waits: `done` follows with CANCELLED within a turn or two, unsent with
   // the message when no byte left, else sent (a payload in progress stops soon and the receiver
@@ -125,8 +126,9 @@ class Connection {
 
 // Limits that a transport enforces itself, below the session's own.
 struct TransportLimits {
-  size_t max_queued_bytes =
-      size_t{256} << 20;  // of messages waiting to be sent; one larger message may wait alone
+  // Of messages that wait to be sent. One larger message may wait alone, and a transport may keep
+  // room for small messages beside large ones.
+  size_t max_queued_bytes = size_t{256} << 20;
   size_t max_queued_messages = size_t{1} << 16;
   size_t max_transfers = 1024;  // large payloads on their way at once, each direction
 };

@@ -117,19 +117,20 @@ class Exercise {
           std::string(how) + ": the reply is another than the one that was sent");
   }
 
-  // Calls a method by all of the client's ways to call it.
-  template <class M, class Call, class New, class Async>
+  // Calls a method twice: `call` blocks on a request that was built, if `built`, or on an object;
+  // `async` takes the other. `make` is the client's way to a builder.
+  template <class M, bool built, class Call, class New, class Async>
   void Unary(const ::farcall::ServiceInfo& service, Call call, New make, Async async) {
     const auto object = Sample<typename M::Request>(service, M::info().name, Side::kRequest);
-    const auto packed = [&] {
-      auto builder = make();
-      builder.Finish(M::Request::Pack(builder, &object));
-      return builder;
-    };
-    CheckReply<M>(service, call(packed()), "builder");
-    CheckReply<M>(service, call(object), "object");
-    CheckReply<M>(service, async(packed()).get(), "builder, asynchronous");
-    CheckReply<M>(service, async(object).get(), "object, asynchronous");
+    auto builder = make();
+    builder.Finish(M::Request::Pack(builder, &object));
+    if constexpr (built) {
+      CheckReply<M>(service, call(std::move(builder)), "blocking, built");
+      CheckReply<M>(service, async(object).get(), "asynchronous, object");
+    } else {
+      CheckReply<M>(service, call(object), "blocking, object");
+      CheckReply<M>(service, async(std::move(builder)).get(), "asynchronous, built");
+    }
   }
 
   void Streaming(const ::farcall::MethodInfo& method, const ::absl::Status& status);

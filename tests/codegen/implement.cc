@@ -1,5 +1,5 @@
-// Prints, for schemas, classes that implement all of their services, and the calls of every method
-// by every way: what a user would write by hand. exercise.h has the rest.
+// Prints, for schemas, classes that implement all of their services, and two calls of every method:
+// what a user would write by hand. exercise.h has the rest.
 //
 //   implement [-I DIR]... -o DIR SCHEMA.fbs...        writes DIR/services.cc
 
@@ -51,13 +51,13 @@ std::string PrintMethod(const Service& service, const Method& method, size_t for
                                  {"ResponseT", method.response.object}});
 }
 
-std::string PrintCall(const std::string& type, const Method& method) {
+std::string PrintCall(const std::string& type, const Method& method, bool built) {
   const std::string descriptor = type + "::" + method.descriptor;
   if (!IsUnary(method)) {
     return Fill("  exercise.Streaming($Descriptor$::info(), client.$Name$());\n",
                 {{"Descriptor", descriptor}, {"Name", method.name}});
   }
-  return Fill(R"(  exercise.Unary<$Descriptor$>(
+  return Fill(R"(  exercise.Unary<$Descriptor$, $built$>(
       $Service$::info(),
       [&](auto&& request) { return client.$Name$(::std::forward<decltype(request)>(request)); },
       [&] { return client.$New$(64); },
@@ -67,6 +67,7 @@ std::string PrintCall(const std::string& type, const Method& method) {
       });
 )",
               {{"Descriptor", descriptor},
+               {"built", built ? "true" : "false"},
                {"Service", type},
                {"Name", method.name},
                {"New", method.new_name},
@@ -88,8 +89,10 @@ std::string PrintService(const Service& service, const std::string& number) {
       "void Call$number$(::farcall_test::Exercise& exercise) {\n"
       "  $Service$::Client client(exercise.channel());\n",
       {{"Concept", its_concept}, {"number", number}, {"Service", type}});
+  bool built = false;
   for (const Method& method : service.methods) {
-    printed += PrintCall(type, method);
+    built = !built;
+    printed += PrintCall(type, method, built);
   }
   return printed + "}\n\n";
 }

@@ -3,8 +3,8 @@
 usage: python3 schemas_test.py <source root> <build root> <c++ compiler> [folder] [refusals]
 
 Each schema becomes a program of a project that uses the installed package as a user would:
-farcall_generate(), an implementation of its services (implement.cc prints it), and a call of each
-method in every way (exercise.h). A schema that flatc refuses, or whose flatc header does not
+farcall_generate(), an implementation of its services (implement.cc prints it), and calls of each
+method (exercise.h). A schema that flatc refuses, or whose flatc header does not
 compile, is not looked at further, and said so. What farcall-gen refuses must be in the file
 `refusals`, a line each: the schema's path below the folder, ": ", and the message; and what is
 there must be refused.

@@ -128,6 +128,26 @@ void AddressInUse(Arena& arena) {
   CHECK(listen_again().ok());
 }
 
+void NobodyIsAcceptedAfterStop(Arena& arena) {
+  std::atomic<int> accepted = 0;
+  const auto listener = arena.transport()
+                            .Listen(arena.subject().listen_endpoint(), {&arena.server_loop()},
+                                    [&](EventLoop&, std::unique_ptr<Connection>) { ++accepted; })
+                            .value();
+  std::vector<std::unique_ptr<Dial>> dials;
+  arena.On(arena.client_loop(), [&] {
+    for (int i = 0; i < 5; ++i) {
+      dials.push_back(std::make_unique<Dial>(arena, arena.client_loop(), listener->address()));
+    }
+  });
+  // On stepped loops they are under way now.
+  listener->Stop();
+  const int before = accepted;
+  for (const auto& dial : dials) dial->Wait().IgnoreError();  // accepted or not: both may be
+  arena.RunFor(kQuiet);
+  CHECK(accepted == before);
+}
+
 void StopFromTheAcceptor(Arena& arena) {
   std::unique_ptr<Listener> listener;
   std::atomic<int> accepted = 0;
@@ -229,6 +249,7 @@ constexpr Case kCases[] = {
     {"cancelled by dropping the handle", CancelledByDroppingTheHandle},
     {"the handle goes from inside done", TheHandleGoesFromInsideDone},
     {"an address in use", AddressInUse},
+    {"nobody is accepted after Stop", NobodyIsAcceptedAfterStop},
     {"Stop from the acceptor", StopFromTheAcceptor},
     {"connections spread over the loops", ConnectionsSpreadOverTheLoops},
     {"counters add up", CountersAddUp},
