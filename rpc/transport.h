@@ -68,8 +68,8 @@ class Receiver {
   // that the peer cannot change any more.
   virtual void OnMessage(Ticket ticket, Message message) = 0;
   // An admitted message will not become whole: Abandon was called, its sender gave it up, or no
-  // memory could be had (RESOURCE_EXHAUSTED). The connection goes on. Not called for messages
-  // pending at OnClosed.
+  // memory could be had (RESOURCE_EXHAUSTED). The connection goes on. Every message admitted on a
+  // live connection ends in OnMessage or here; those pending at OnClosed end with it.
   virtual void OnAbandoned(Ticket ticket, absl::Status status) = 0;
   // The last callback. Why the connection ended: the status given to Close, or what the peer or the
   // wire did, naming the peer. UNAVAILABLE for an ordinary disconnect.
@@ -105,8 +105,10 @@ class Connection {
   // before the loop's next turn.
   virtual void Start(Receiver& receiver) = 0;
   // Queues a message (head <= kMaxHeadBytes). `done` runs exactly once, never from inside Send. A
-  // full queue is RESOURCE_EXHAUSTED and unsent; a closed connection is UNAVAILABLE and unsent.
-  // Messages queued in one turn of the loop leave together at its end. May be called before Start.
+  // full queue is RESOURCE_EXHAUSTED and unsent; a closed connection is UNAVAILABLE and unsent; an
+  // oversize head is unsent, too. A payload that the peer refuses or abandons ends its Send OK and
+  // sent: what became of it is the receiver's to tell. Messages queued in one turn of the loop
+  // leave together at its end. May be called before Start.
   virtual Ticket Send(Message message, SendDone done) = 0;
   // Takes back what still waits: `done` follows with CANCELLED within a turn or two, unsent with
   // the message when no byte left, else sent (a payload in progress stops soon and the receiver
@@ -116,7 +118,8 @@ class Connection {
   // no-op when OnMessage was delivered or the ticket is unknown.
   virtual void Abandon(Ticket ticket, absl::Status status) = 0;
   // Idempotent. What was sent completely is flushed as far as the wire takes it at once; every
-  // pending `done` and then OnClosed(status) follow in a later turn.
+  // pending `done`, with a status that is not OK, and then OnClosed(status) follow in a later turn,
+  // and nothing else does.
   virtual void Close(absl::Status status) = 0;
   virtual ConnectionInfo info() const = 0;
 };
@@ -137,7 +140,8 @@ class Listener {
   // The address that a client can dial, with the port that was really bound. Any thread.
   virtual Endpoint address() const = 0;
   // No connection is accepted after it returned. Any thread that is not a driver of the listener's
-  // loops, or the driver itself. Idempotent.
+  // loops, or the driver itself; a driver does not wait for an acceptor that runs on another loop.
+  // Idempotent.
   virtual void Stop() = 0;
 };
 
@@ -148,8 +152,9 @@ class Transport {
   using ConnectDone = absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Connection>>)>;
   // Connects on `loop` (its driver calls). `done` runs exactly once on the loop, never inside
   // Connect, at `deadline` at the latest: UNAVAILABLE (refused, unreachable, does not resolve;
-  // names the address and the cause), DEADLINE_EXCEEDED, INVALID_ARGUMENT. The handle that is
-  // returned cancels when destroyed: `done` is then dropped without being run.
+  // names the address and the cause), DEADLINE_EXCEEDED (a deadline that has passed included),
+  // INVALID_ARGUMENT. The handle that is returned cancels when destroyed: `done` is then dropped
+  // without being run. It may be destroyed inside `done`.
   class PendingConnect {
    public:
     virtual ~PendingConnect() = default;
