@@ -18,7 +18,9 @@ std::string Named(std::string_view what, const flatbuffers::Definition& definiti
 void CheckNamespace(const flatbuffers::Definition& definition, Problems& problems) {
   for (const std::string& component : definition.defined_namespace->components) {
     if (const std::string reason = WhyNotANamespace(component); !reason.empty()) {
-      problems.AddNamespace(definition, "namespace component '" + component + "' " + reason);
+      std::string problem = "namespace component '";
+      problem.append(component).append("' ").append(reason);
+      problems.AddNamespace(definition, problem);
     }
   }
 }

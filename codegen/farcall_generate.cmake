@@ -147,8 +147,8 @@ function(farcall_generate)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${schema}")
   endforeach()
 
-  # flatc's headers of schemas that include each other compile only as one: then each listed schema's
-  # header has all that it includes, which works for schemas that have no include in common.
+  # flatc's headers of schemas that include each other compile only as one: then each listed
+  # schema's header has all that it includes, which works for schemas with no include in common.
   set(flatc_flags "")
   if(circular)
     set(flatc_flags --gen-all)
@@ -158,9 +158,9 @@ function(farcall_generate)
       cmake_path(GET schema STEM LAST_ONLY stem)
       foreach(file IN LISTS closure_${stem})
         if(file IN_LIST covered)
-          message(FATAL_ERROR "${me}: ${circular} include each other, so that flatc must put what a "
-                              "schema includes into its own header; but two of the listed schemas "
-                              "include ${file}. Give them targets of their own.")
+          message(FATAL_ERROR "${me}: ${circular} include each other, so that flatc must put what "
+                              "a schema includes into its own header; but two of the listed "
+                              "schemas include ${file}. Give them targets of their own.")
         endif()
       endforeach()
       list(APPEND covered ${closure_${stem}})

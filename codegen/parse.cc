@@ -52,19 +52,25 @@ std::string AtItsUse(const std::string& message) {
   return message.substr(at + kAt.size()) + ": " + message.substr(reason, at - reason);
 }
 
-// Turns the parser's "/absolute/echo.fbs:3: 12: error: reason" into "echo.fbs:3: reason".
+// Turns the parser's "/absolute/echo.fbs:3: 12: error: reason" into "echo.fbs:3: reason". A reason
+// may quote the schema: its line ends and terminal controls are masked.
 std::string Problem(const flatbuffers::Parser& parser) {
-  std::string_view text = parser.error_;
+  std::string error = parser.error_;
+  std::replace_if(
+      error.begin(), error.end(), [](char c) { return ('\0' <= c && c < ' ') || c == '\x7F'; },
+      '?');
   for (const auto& [file, includes] : parser.files_included_per_file_) {
+    std::string_view text = error;
     std::string line;
     std::string column;
-    if (Cut(text, flatbuffers::AbsolutePath(file) + ":") && CutNumber(text, line) &&
+    if (Cut(text, flatbuffers::AbsolutePath(file)) && Cut(text, ":") && CutNumber(text, line) &&
         Cut(text, ": ") && CutNumber(text, column) && Cut(text, ": error: ")) {
-      return AtItsUse(file + ":" + line + ": " + std::string(text));
+      std::string problem = file;
+      problem.append(":").append(line).append(": ").append(text);
+      return AtItsUse(problem);
     }
-    text = parser.error_;
   }
-  return parser.error_;
+  return error;
 }
 
 }  // namespace
@@ -108,6 +114,7 @@ std::unique_ptr<flatbuffers::Parser> Parse(const std::string& path,
     return parser;
   }
   std::vector<const char*> dirs;
+  dirs.reserve(include_dirs.size() + 1);
   for (const std::string& dir : include_dirs) {
     dirs.push_back(dir.c_str());
   }

@@ -52,6 +52,10 @@ std::string Clean(std::string_view line) {
   while (!clean.empty() && (clean.back() == ' ' || clean.back() == '\t')) {
     clean.pop_back();
   }
+  constexpr std::string_view kTrigraph = "?\?/";  // for a backslash
+  for (size_t at = clean.find(kTrigraph); at != std::string::npos; at = clean.find(kTrigraph)) {
+    clean.insert(at + 1, 1, ' ');  // g++ 12 warns wrongly about the other insert
+  }
   if (clean.ends_with('\\')) {
     clean += '.';  // a backslash at the end would take the next line into the comment
   }

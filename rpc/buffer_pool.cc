@@ -1,6 +1,5 @@
 #include "farcall/rpc/buffer_pool.h"
 
-#include <sanitizer/asan_interface.h>  // its macros are empty in other builds
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/mutex.h"
+#include "farcall/rpc/poison.h"
 
 namespace farcall {
 namespace {
@@ -156,7 +156,8 @@ class BufferPool::Core {
   bool Reserve(size_t bytes);
   // Unmaps slabs without a lease until `wanted` bytes were freed; returns whether any was.
   bool Reclaim(size_t wanted);
-  bool CachesTooMuch() const;
+  // Whether more than max_cached_bytes would be idle once `releasing` bytes are back.
+  bool CachesTooMuch(size_t releasing) const;
   absl::Status Exhausted(size_t bytes) const;
   static void Link(Shard& shard, SlabRecord& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
   static void Unlink(Shard& shard, SlabRecord& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
@@ -199,7 +200,7 @@ Buffer BufferPool::Core::Lease(Shard& shard, SlabRecord& slab, size_t bytes) {
   ++shard.allocations;
   shard.leased_bytes.store(shard.leased_bytes.load(std::memory_order_relaxed) + slab.slot_bytes,
                            std::memory_order_relaxed);
-  ASAN_UNPOISON_MEMORY_REGION(slot->base, slot->capacity);
+  Unpoison(slot->base, slot->capacity);
   return Buffer(slot, bytes);
 }
 
@@ -270,7 +271,7 @@ absl::StatusOr<BufferPool::Core::SlabRecord*> BufferPool::Core::MapSlab(Shard& s
     slot.slab = slab;
     slot.next_free = std::exchange(slab->free, &slot);
   }
-  ASAN_POISON_MEMORY_REGION(memory->base, slab->bytes());
+  Poison(memory->base, slab->bytes());
   return slab;
 }
 
@@ -297,8 +298,8 @@ void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
   SlabRecord& slab = *slot.slab;
   Shard& shard = *slab.shard;
   Core& core = *shard.core;
-  ASAN_POISON_MEMORY_REGION(slot.base, slot.capacity);
-  const bool drop_if_free = slab.size_class == kOwnSlab || core.CachesTooMuch();
+  Poison(slot.base, slot.capacity);
+  const bool drop_if_free = slab.size_class == kOwnSlab || core.CachesTooMuch(slab.slot_bytes);
   bool drop = false;
   bool shard_done = false;
   {
@@ -319,16 +320,18 @@ void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
   if (shard_done) core.ShardDone();
 }
 
-bool BufferPool::Core::CachesTooMuch() const {
+bool BufferPool::Core::CachesTooMuch(size_t releasing) const {
   const size_t mapped = mapped_bytes_.load(std::memory_order_relaxed);
   if (mapped <= options_.max_cached_bytes) return false;  // the usual case: one load
   size_t leased = 0;
   for (const Shard& shard : shards_) leased += shard.leased_bytes.load(std::memory_order_relaxed);
-  return leased < mapped && mapped - leased >= options_.max_cached_bytes;
+  // Other threads move these numbers meanwhile: near enough, but never below zero.
+  const size_t staying = leased - std::min(leased, releasing);
+  return mapped - std::min(mapped, staying) > options_.max_cached_bytes;
 }
 
 void BufferPool::Core::DropSlab(SlabRecord* slab) {
-  ASAN_UNPOISON_MEMORY_REGION(slab->memory.base, slab->bytes());
+  Unpoison(slab->memory.base, slab->bytes());
   source_->Unmap(slab->memory);
   mapped_bytes_.fetch_sub(slab->bytes(), std::memory_order_relaxed);
   delete slab;

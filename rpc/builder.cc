@@ -56,18 +56,22 @@ MessageBuilder::MessageBuilder(MessageBuilder&& other) noexcept
           std::move(static_cast<flatbuffers::FlatBufferBuilder&>(other))),
       attachment_(std::move(other.attachment_)),
       finished_flag_(std::exchange(other.finished_flag_, false)) {
-  AdoptAllocator();
+  AdoptMovedParts();
 }
 
-// FlatBufferBuilder's move takes the bytes and the address of the allocator, which lived in the
-// other builder.
-void MessageBuilder::AdoptAllocator() {
+// FlatBufferBuilder's move takes the bytes, but also two addresses of what lived in the other
+// builder: its allocator, and the bytes through which shared strings are compared.
+void MessageBuilder::AdoptMovedParts() {
   flatbuffers::vector_downward carrier(0, static_cast<BuilderMemory*>(this), false, 1);
   buf_.swap_allocator(carrier);
+  if (string_pool == nullptr) return;
+  const std::unique_ptr<StringOffsetMap> others(string_pool);
+  string_pool = new StringOffsetMap(StringOffsetCompare(buf_));
+  for (const auto shared : *others) string_pool->insert(string_pool->end(), shared);
 }
 
 absl::StatusOr<Buffer> MessageBuilder::Release() {
-  if (!finished_flag_) {
+  if (!finished()) {
     return absl::FailedPreconditionError("the message was not finished: call Finish(root) first");
   }
   if (!status().ok()) return status();

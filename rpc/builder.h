@@ -59,7 +59,9 @@ class MessageBuilder : private BuilderMemory, public flatbuffers::FlatBufferBuil
   absl::StatusOr<Buffer> AllocateAttachment(size_t bytes) { return pool()->Allocate(bytes); }
 
   using BuilderMemory::pool;
-  bool finished() const { return finished_flag_; }
+  bool finished() const {
+    return finished_flag_ && FlatBufferBuilder::finished;
+  }  // not cleared since
 
   // Gives the finished bytes and the attachment away. FAILED_PRECONDITION before Finish;
   // RESOURCE_EXHAUSTED when the memory ran out while it was built.
@@ -70,7 +72,7 @@ class MessageBuilder : private BuilderMemory, public flatbuffers::FlatBufferBuil
   void MarkFinished() { finished_flag_ = true; }
 
  private:
-  void AdoptAllocator();
+  void AdoptMovedParts();
 
   Buffer attachment_;
   bool finished_flag_ = false;
@@ -83,6 +85,9 @@ class Builder : public MessageBuilder {
 
   // Ends the message with `root`, which was built by this builder. Once.
   void Finish(flatbuffers::Offset<T> root) {
+    // A message grows from its slot's end to its front: only a length of whole units makes it begin
+    // where a receiver wants it, so that it can be read in the memory that it was built in.
+    TrackMinAlign(kBufferAlignment);
     flatbuffers::FlatBufferBuilder::Finish(root);
     MarkFinished();
   }

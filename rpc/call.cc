@@ -37,9 +37,9 @@ PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, Messa
   call.method = &method;
   call.info = options.info;
   call.wait_for_ready = options.wait_for_ready;
-  if (call.info != nullptr && call.info->record_stages) {
-    call.info->stages = CallStages();
-    call.info->stages.started = Clock::Steady().Now();
+  if (call.info != nullptr) {  // which may have told of another call before
+    *call.info = CallInfo{.record_stages = call.info->record_stages};
+    if (call.info->record_stages) call.info->stages.started = Clock::Steady().Now();
   }
   call.status = Fill(call, channel, builder, options);
   if (!call.status.ok()) call.status = WithOutcome(call.status, Outcome::kNotSent);

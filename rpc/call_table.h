@@ -25,7 +25,7 @@ class CallTable {
     free_.pop_back();
     Slot& slot = slots_[index];
     slot.call = &call;
-    ++slot.generation;
+    if (++slot.generation == 0) slot.generation = 1;
     call.id_ = (uint64_t{slot.generation} << 32) | index;
     ++size_;
   }
@@ -54,8 +54,16 @@ class CallTable {
     }
     return nullptr;
   }
-  ClientCall* Any() const {
-    return FindIf([](const ClientCall&) { return true; });
+
+  // Erases every call and then passes it to `visit`, which puts none in.
+  template <class Visitor>
+  void Clear(Visitor&& visit) {
+    for (size_t index = 0; size_ > 0; ++index) {
+      ClientCall* call = slots_[index].call;
+      if (call == nullptr) continue;
+      Erase(*call);
+      visit(*call);
+    }
   }
 
   size_t size() const { return size_; }

@@ -65,7 +65,10 @@ void ChannelCore::OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connec
   // The handle must not die inside its own callback.
   loop_->Post([done = std::move(connecting_)] {});
   if (!connection.ok()) {
-    OnAttemptFailed(connection.status());
+    const absl::Status& failed = connection.status();
+    // The time that ran out is the attempt's, not that of the calls which will be told.
+    OnAttemptFailed(absl::IsDeadlineExceeded(failed) ? absl::UnavailableError(failed.message())
+                                                     : failed);
     return;
   }
   ClientSession::Owner& owner = *this;
@@ -77,6 +80,7 @@ void ChannelCore::OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connec
 void ChannelCore::OnSessionReady(ClientSession& session) {
   if (&session != session_.get()) return;
   state_ = State::kReady;
+  ready_at_ = loop_->now();
   failed_attempts_ = 0;
   ++stats_.connects;
   {
@@ -124,11 +128,12 @@ void ChannelCore::OnSessionDraining(ClientSession& session) {
                                     " drains; its calls end there, new ones go elsewhere"));
   draining_.push_back(std::move(session_));
   if (session.calls() == 0) session.End(absl::CancelledError("drained"));
+  const absl::Status drains = absl::UnavailableError(
+      absl::StrCat(session.peer_address(), " is shutting down: it takes no calls"));
   if (was_ready) {
-    Connect();
+    ConnectAgain(drains);
   } else {
-    OnAttemptFailed(absl::UnavailableError(
-        absl::StrCat(session.peer_address(), " is shutting down: it takes no calls")));
+    OnAttemptFailed(drains);
   }
 }
 
@@ -143,7 +148,19 @@ void ChannelCore::OnSessionEnded(ClientSession& session, const absl::Status& sta
   last_error_ = status;
   Log(LogLevel::kWarning, absl::StrCat("channel: lost ", session.peer_address(), ": ",
                                        status.message(), "; connecting again"));
-  Connect();
+  ConnectAgain(status);
+}
+
+// After a connection that was ready: at once, but with pauses when one after the other does not
+// last, as of a server that takes connections only to end them.
+void ChannelCore::ConnectAgain(const absl::Status& lost) {
+  short_lives_ = loop_->now() - ready_at_ < options_.backoff.max ? short_lives_ + 1 : 0;
+  if (short_lives_ <= 1) {
+    Connect();
+    return;
+  }
+  failed_attempts_ = short_lives_ - 1;
+  OnAttemptFailed(lost);
 }
 
 // A session must outlive the callback that it is in.
@@ -177,7 +194,7 @@ void ChannelCore::Start(ClientCall& call) {
                                                   " had passed before it was sent")));
   } else if (state_ == State::kBackoff && !call.wait_for_ready_) {
     Doom(call, last_error_);
-  } else if (waiting_ >= options_.max_waiting_calls) {
+  } else if (waiting_ >= options_.max_waiting_calls && !CanSend()) {
     Doom(call,
          absl::ResourceExhaustedError(absl::StrCat(
              waiting_, " calls wait for ", endpoint_.ToString(), " already (max_waiting_calls)")));
@@ -204,8 +221,7 @@ void ChannelCore::Unlink(ClientCall& call) {
 }
 
 void ChannelCore::SendWaiting() {
-  while (first_waiting_ != nullptr && state_ == State::kReady && session_->ready() &&
-         !session_->full()) {
+  while (first_waiting_ != nullptr && CanSend()) {
     ClientCall& call = *first_waiting_;
     Unlink(call);
     if (absl::Status fits = session_->CheckSize(call); !fits.ok()) {
@@ -231,6 +247,7 @@ void ChannelCore::Return(ClientCall& call) {
     Doom(call, last_error_);
   } else {
     Wait(call);
+    SendWaiting();  // a draining connection failed while the next one is ready
   }
 }
 
@@ -239,8 +256,24 @@ void ChannelCore::End(ClientCall& call, const absl::Status& cause) {
     call.session_->EndCall(call, cause);
   } else if (call.state_ == ClientCall::State::kWaiting) {
     Unlink(call);
-    Doom(call, cause);
+    Doom(call, absl::Status(cause.code(), absl::StrCat(cause.message(), WhyWaiting())));
   }
+}
+
+// What a call that never left was waiting for.
+std::string ChannelCore::WhyWaiting() const {
+  switch (state_) {
+    case State::kReady:
+      return absl::StrCat(" while ", session_->peer_address(), " was busy with ", session_->calls(),
+                          " other calls, all that it serves at once");
+    case State::kClosed:
+      return "";
+    case State::kConnecting:
+    case State::kBackoff:
+      break;
+  }
+  return absl::StrCat(" while connecting to ", endpoint_.ToString(),
+                      last_error_.ok() ? "" : "; the last attempt: ", last_error_.message());
 }
 
 void ChannelCore::Doom(ClientCall& call, const absl::Status& cause) {
@@ -313,8 +346,9 @@ Channel::Channel(std::shared_ptr<Transport> transport, Endpoint endpoint, Channe
   // Handles share an owner of their own: the core lives on until its last call and connection are
   // done.
   core_ = std::shared_ptr<ChannelCore>(core.get(), [core](ChannelCore* /*same*/) mutable {
-    EventLoop& loop = core->loop();
-    loop.Post([last = std::move(core)] { last->Shutdown(); });
+    // Kept until Post has returned: the loop may run the rest, and drop the core, before that.
+    const std::shared_ptr<EventLoop> loop = core->shared_loop();
+    loop->Post([last = std::move(core)] { last->Shutdown(); });
   });
 }
 

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -66,11 +67,14 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
 
   void OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connection);
   void OnAttemptFailed(const absl::Status& status);
+  void ConnectAgain(const absl::Status& lost);
   void Wait(ClientCall& call);
   void SendWaiting();
+  bool CanSend() const { return state_ == State::kReady && session_->takes_calls(); }
   // Ends a call that no session carries, at the end of this turn.
   void Doom(ClientCall& call, const absl::Status& cause);
   void Unlink(ClientCall& call);
+  std::string WhyWaiting() const;
   void Bury(ClientSession& session);
   Duration NextPause();
   SessionOptions MakeSessionOptions() const;
@@ -98,6 +102,8 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   absl::flat_hash_map<uint64_t, ClientCall*> cancellable_;
   absl::Status last_error_;
   int failed_attempts_ = 0;
+  TimePoint ready_at_{};  // when the latest connection became ready
+  int short_lives_ = 0;   // connections in a row that were lost soon after
   std::minstd_rand random_;
   ChannelStats stats_;
 };

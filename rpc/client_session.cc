@@ -29,6 +29,7 @@ void ClientSession::Carry(ClientCall& call) {
   calls_.Insert(call);
   call.session_ = this;
   call.state_ = ClientCall::State::kSending;
+  call.reply_ticket_ = 0;
   const Duration left = call.deadline_ - loop().now();
   EncodeHeader({.type = FrameType::kRequest,
                 .call = call.id_,
@@ -54,8 +55,7 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
       call->state_ = ClientCall::State::kAwaiting;  // an ended connection is OnEnded's to report
       return;
     }
-    SendControl({.type = FrameType::kCancel, .call = id});
-    Leave(*call, WithOutcome(call->cause_, Outcome::kUnknown), {});
+    EndSent(*call, call->cause_);
     return;
   }
   call->message_ = std::move(result.message);
@@ -64,10 +64,17 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
   } else if (absl::IsResourceExhausted(result.status)) {
     Leave(*call, WithOutcome(result.status, Outcome::kNotSent), {});
   } else {
+    lost_ = true;
     calls_.Erase(*call);
     call->session_ = nullptr;
     owner_.Return(*call);
   }
+}
+
+void ClientSession::EndSent(ClientCall& call, const absl::Status& cause) {
+  if (call.reply_ticket_ != 0) connection().Abandon(call.reply_ticket_, cause);
+  SendControl({.type = FrameType::kCancel, .call = call.id_});
+  Leave(call, WithOutcome(cause, Outcome::kUnknown), {});
 }
 
 void ClientSession::EndCall(ClientCall& call, const absl::Status& cause) {
@@ -78,16 +85,14 @@ void ClientSession::EndCall(ClientCall& call, const absl::Status& cause) {
       connection().Withdraw(call.ticket_);
       break;
     case ClientCall::State::kAwaiting:
-      if (call.reply_ticket_ != 0) connection().Abandon(call.reply_ticket_, cause);
-      SendControl({.type = FrameType::kCancel, .call = call.id_});
-      Leave(call, WithOutcome(cause, Outcome::kUnknown), {});
+      EndSent(call, cause);
       break;
     default:
       break;  // withdrawn already: its end is on the way
   }
 }
 
-absl::Status ClientSession::CheckReply(const FrameHeader& header, MessageSizes sizes) const {
+absl::Status ClientSession::CheckReply(MessageSizes sizes) const {
   const MessageLimits& limits = options().limits;
   if (sizes.body > limits.max_body_bytes) {
     return absl::ResourceExhaustedError(
@@ -99,9 +104,6 @@ absl::Status ClientSession::CheckReply(const FrameHeader& header, MessageSizes s
         absl::StrCat("the reply's attachment has ", sizes.attachment, " bytes; this channel takes ",
                      limits.max_attachment_bytes, " (limits.max_attachment_bytes)"));
   }
-  if (header.status != 0 && (sizes.body != 0 || sizes.attachment != 0)) {
-    return absl::InternalError("the peer sent a payload with an error reply");
-  }
   return absl::OkStatus();
 }
 
@@ -109,6 +111,9 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
                                    std::span<const std::byte> /*head*/, MessageSizes sizes) {
   if (header.type != FrameType::kReply) {
     return {.refused = Violation("a REQUEST from the side that serves"), .attachment = {}};
+  }
+  if (header.status != 0 && (sizes.body != 0 || sizes.attachment != 0)) {
+    return {.refused = Violation("a payload on a REPLY with an error status"), .attachment = {}};
   }
   ClientCall* call = calls_.Find(header.call);
   if (call == nullptr) {
@@ -119,7 +124,7 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
     return {.refused = Violation("a second REPLY to one call"), .attachment = {}};
   }
   call->reply_ticket_ = ticket;
-  if (absl::Status refused = CheckReply(header, sizes); !refused.ok()) {
+  if (absl::Status refused = CheckReply(sizes); !refused.ok()) {
     // The server did answer: the handler ran.
     Leave(*call, refused, {});
     return {.refused = refused, .attachment = {}};
@@ -165,16 +170,17 @@ void ClientSession::Leave(ClientCall& call, absl::Status status, Message reply) 
   owner_.OnCallLeft(*this);
 }
 
-void ClientSession::OnEnded(const absl::Status& status) {
+void ClientSession::OnEnded(const absl::Status& reason) {
+  // Whoever broke which rule: to a call it is a lost connection, nothing about its arguments.
+  const absl::Status status =
+      absl::IsInvalidArgument(reason) ? absl::UnavailableError(reason.message()) : reason;
   // Every `done` ran before: what is still here was sent.
   owner_.OnSessionEnded(*this, status);
-  while (ClientCall* call = calls_.Any()) {
-    calls_.Erase(*call);
-    call->session_ = nullptr;
-    const absl::Status& cause =
-        call->state_ == ClientCall::State::kWithdrawn ? call->cause_ : status;
-    owner_.Finish(*call, WithOutcome(cause, Outcome::kUnknown), {});
-  }
+  calls_.Clear([&](ClientCall& call) {
+    call.session_ = nullptr;
+    const absl::Status& cause = call.state_ == ClientCall::State::kWithdrawn ? call.cause_ : status;
+    owner_.Finish(call, WithOutcome(cause, Outcome::kUnknown), {});
+  });
 }
 
 }  // namespace farcall

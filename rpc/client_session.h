@@ -37,13 +37,17 @@ class ClientSession final : public Session {
                 Owner& owner)
       : Session(loop, std::move(connection), std::move(options)), owner_(owner) {}
 
-  bool full() const { return calls_.size() >= peer_hello().max_calls_in_flight; }
+  // Whether Carry may be called: the peer said HELLO, serves less than its fill, and is not known
+  // to be gone.
+  bool takes_calls() const {
+    return ready() && !lost_ && calls_.size() < peer_hello().max_calls_in_flight;
+  }
   size_t calls() const { return calls_.size(); }
 
   // Why the peer would refuse `call` for its size; OK when it would not.
   absl::Status CheckSize(const ClientCall& call) const;
 
-  // Sends the call. Precondition: ready(), !full(), CheckSize is OK.
+  // Sends the call. Precondition: takes_calls(), CheckSize is OK.
   void Carry(ClientCall& call);
 
   // Ends the call before its reply, for `cause` (deadline, cancel, shutdown).
@@ -59,14 +63,16 @@ class ClientSession final : public Session {
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
   void OnDraining() override { owner_.OnSessionDraining(*this); }
-  void OnEnded(const absl::Status& status) override;
+  void OnEnded(const absl::Status& reason) override;
 
   void OnSent(uint64_t id, SendResult result);
-  absl::Status CheckReply(const FrameHeader& header, MessageSizes sizes) const;
+  void EndSent(ClientCall& call, const absl::Status& cause);
+  absl::Status CheckReply(MessageSizes sizes) const;
   void Leave(ClientCall& call, absl::Status status, Message reply);
 
   Owner& owner_;
   CallTable calls_;
+  bool lost_ = false;  // the connection takes nothing any more; OnEnded is on its way
 };
 
 }  // namespace farcall

@@ -85,16 +85,19 @@ void LoopState::Submit(LoopTask& task) {
   // Acquire and release with the exchange in RunSubmissions: a caller that finds the task queued
   // knows that Run will see what the caller wrote before.
   if (task.queued_.exchange(true, std::memory_order_acq_rel)) return;
+  std::shared_ptr<LoopState> keep;  // the task may destroy the loop before we have woken anybody
   bool token_free = false;
   {
     MutexLock lock(mutex);
     Push(task);
     token_free = !driven.load(std::memory_order_relaxed);
+    if (token_free ? !has_helper : !DriverSleepsElsewhere()) return;
+    keep = shared_from_this();
   }
   if (token_free) {
     WakeHelper();
   } else {
-    WakeDriverIfAsleep();
+    WakeDriver();
   }
 }
 
@@ -103,9 +106,12 @@ void LoopState::AddAsyncWork() {
   if (!driven.load()) WakeHelper();
 }
 
-void LoopState::WakeDriverIfAsleep() {
+bool LoopState::DriverSleepsElsewhere() const {
   // `sleeping` also covers the handler that Asio runs when the sleep ends: that is this thread.
-  if (!sleeping.load() || DrivenByThisThread()) return;
+  return sleeping.load() && !DrivenByThisThread();
+}
+
+void LoopState::WakeDriver() {
   if (wake_posted.exchange(true, std::memory_order_acq_rel)) return;
   const auto executor = asio::require(io->get_executor(), asio::execution::blocking.never,
                                       asio::execution::allocator(WakeAllocator<std::byte>(*this)));
@@ -142,7 +148,7 @@ LoopState::Turnout LoopState::TakeOrWait(BlockingTask& task) {
     task.queued_.store(true, std::memory_order_relaxed);
     Push(task);
   }
-  WakeDriverIfAsleep();
+  if (DriverSleepsElsewhere()) WakeDriver();
   std::unique_lock<std::mutex> lock(mutex.native());
   task.wake_.wait(lock, [&task] { return task.finished_ || task.granted_; });
   return task.granted_ ? Turnout::kGranted : Turnout::kFinished;
@@ -225,7 +231,7 @@ EventLoop::~EventLoop() {
     if (loop.helper.get_id() == std::this_thread::get_id()) {
       loop.helper.detach();  // it holds the state until it has unwound
     } else {
-      loop.WakeDriverIfAsleep();
+      if (loop.DriverSleepsElsewhere()) loop.WakeDriver();
       loop.WakeHelper();
       loop.helper.join();
     }
@@ -288,7 +294,7 @@ size_t EventLoop::RunOnce() {
   size_t work = 0;
   {
     DriverScope scope(*loop);
-    work = loop->Turn(/*check_timers=*/true, kMaxHandlers);
+    work = loop->Turn(LoopState::Timers::kExact, kMaxHandlers);
   }
   loop->Release();
   return work;

@@ -13,7 +13,8 @@
 // throws ends the program: there is nobody to catch it.
 //
 // Steady state of a lone blocked caller: two uncontended locks a call, no system call beyond what
-// the pollers and sockets make, no allocation, no other thread (tests/rpc/event_loop_futex_test).
+// the pollers and sockets make, no allocation, no other thread (tests/rpc/event_loop_idle_test.cc
+// holds it to that).
 
 #ifndef FARCALL_RPC_EVENT_LOOP_H_
 #define FARCALL_RPC_EVENT_LOOP_H_

@@ -151,6 +151,7 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> head) {
                                static_cast<int>(header.type)));
   }
   if (use.timeout && header.timeout_ns == 0) return Broken("a request without a timeout");
+  if (header.flags != 0 && header.status == 0) return Broken("NOT_RUN on a reply with status OK");
   return header;
 }
 

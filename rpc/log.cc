@@ -24,7 +24,7 @@ Sink& CurrentSink() {
   return *sink;
 }
 
-std::atomic<LogLevel> minimum_level{LogLevel::kInfo};
+std::atomic<LogLevel> minimum_level{LogLevel::kWarning};
 
 char LetterOf(LogLevel level) {
   switch (level) {

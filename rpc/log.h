@@ -1,4 +1,5 @@
-// Log lines go to one sink: standard error unless the program sets its own.
+// Log lines go to one sink: standard error unless the program sets its own. A library is quiet:
+// only warnings and errors are said until the program asks for more.
 
 #ifndef FARCALL_RPC_LOG_H_
 #define FARCALL_RPC_LOG_H_

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -36,6 +37,9 @@ LoopState::LoopState(EventLoopOptions given)
   // The hint: one thread at a time runs it, though not always the same.
   io.emplace(BOOST_ASIO_CONCURRENCY_HINT_1);
   work_guard.emplace(io->get_executor());
+  // Asio makes its epoll descriptors when the first timer or socket appears, and throws when there
+  // are none left: better here, where whoever makes a loop can catch it, than on the driver.
+  asio::steady_timer(*io).cancel();
   if (!has_helper) return;
   helper_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (helper_event < 0) {
@@ -46,14 +50,31 @@ LoopState::LoopState(EventLoopOptions given)
 }
 
 LoopState::~LoopState() {
+  // Handlers that die with Asio may queue something here (a suspended coroutine its unwinding), and
+  // what dies here something there; all of it while Asio's services still exist for the sockets
+  // and timers in it.
   work_guard.reset();
-  io.reset();  // handlers that die here may still submit: those tasks are dropped below
-  while (LoopTask* task = submitted.first) {
-    submitted.first = task->next_;
+  do {
+    io->Shutdown();
+  } while (DropSubmissions() > 0);
+  io.reset();
+  if (helper_event >= 0) ::close(helper_event);
+}
+
+size_t LoopState::DropSubmissions() {
+  LoopTaskQueue queue;
+  {
+    MutexLock lock(mutex);
+    queue = std::exchange(submitted, {});
+  }
+  size_t count = 0;
+  while (LoopTask* task = queue.first) {
+    queue.first = task->next_;
     task->queued_.store(false, std::memory_order_relaxed);
     task->Drop();
+    ++count;
   }
-  if (helper_event >= 0) ::close(helper_event);
+  return count;
 }
 
 void LoopState::StartHelper(std::shared_ptr<LoopState> self) {

@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -51,7 +52,16 @@ class TaskMemory {
   std::array<size_t, kSizes.size()> kept_ ABSL_GUARDED_BY(mutex_){};
 };
 
-struct LoopState {
+// An io_context that can be shut down before it is destroyed: see ~LoopState.
+class LoopContext final : public asio::io_context {
+ public:
+  using asio::io_context::io_context;
+  // Destroys all pending handlers; sockets and timers may still be destroyed afterwards. May be
+  // called again, for handlers that came since.
+  void Shutdown() { shutdown(); }
+};
+
+struct LoopState : std::enable_shared_from_this<LoopState> {
   explicit LoopState(EventLoopOptions options);
   ~LoopState();
   LoopState(const LoopState&) = delete;
@@ -61,9 +71,10 @@ struct LoopState {
   bool DrivenByThisThread() const;
   void Submit(LoopTask& task);
   void AddAsyncWork();
-  // Makes a sleeping driver look again. No system call, and nothing but two loads, when it is
-  // awake.
-  void WakeDriverIfAsleep();
+  // A sleeping driver that is not this thread: it must be woken to notice what was changed before.
+  bool DriverSleepsElsewhere() const;
+  // Makes a sleeping driver look again; at most one wake-up is on its way at a time.
+  void WakeDriver();
 
   // ---- the token (event_loop.cc) ----
   // True: this thread drives now, for `task` (nullptr: for nobody in particular).
@@ -82,8 +93,13 @@ struct LoopState {
   void DriveFor(BlockingTask& task, bool start) noexcept;
   // Turns until `task` is finished or, for the helper (nullptr), until it should leave.
   void Drive(const BlockingTask* task) noexcept;
+  enum class Timers {
+    kSkip,
+    kByTick,  // when the wheel asks for it: neighbours fire together, up to a tick late
+    kExact,   // every deadline that has passed: for stepping
+  };
   // Everything but sleeping. Runs at most `asio_limit` handlers of Asio (0: does not look).
-  size_t Turn(bool check_timers, size_t asio_limit);
+  size_t Turn(Timers timers_to_fire, size_t asio_limit);
   size_t RunSubmissions();
   size_t RunEndOfTurn();
   void AddToEndOfTurn(LoopTask& task);
@@ -142,10 +158,11 @@ struct LoopState {
   TaskMemory task_memory;
 
   // Last, so that handlers that die with it may still touch the rest.
-  std::optional<asio::io_context> io;
+  std::optional<LoopContext> io;
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work_guard;
 
  private:
+  size_t DropSubmissions();
   void Push(LoopTask& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void RemoveWaiter(BlockingTask& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 

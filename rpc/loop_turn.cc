@@ -87,8 +87,9 @@ void LoopState::Drive(const BlockingTask* task) noexcept {
   SpinBudget budget(spin);
   bool spinning = Spins(task);
   while (true) {
-    const bool check_timers = !spinning || turns % kSpinsPerClockRead == 0;
-    const size_t work = Turn(check_timers, spinning && AsioIsDue() ? 1 : 0);
+    const bool look_at_clock = !spinning || turns % kSpinsPerClockRead == 0;
+    const size_t work =
+        Turn(look_at_clock ? Timers::kByTick : Timers::kSkip, spinning && AsioIsDue() ? 1 : 0);
     if (ShouldLeave(task)) return;
     spinning = Spins(task);
     if (spinning && options.mode == ProgressMode::kAdaptive) {
@@ -109,12 +110,13 @@ void LoopState::Drive(const BlockingTask* task) noexcept {
   }
 }
 
-size_t LoopState::Turn(bool check_timers, size_t asio_limit) {
+size_t LoopState::Turn(Timers timers_to_fire, size_t asio_limit) {
   now_read = false;
   ++turns;
   size_t work = 0;
   if (has_submissions.load(std::memory_order_acquire)) work += RunSubmissions();
-  if (check_timers && timers.size() != 0 && Now() >= timers.NextWake()) {
+  if (timers_to_fire != Timers::kSkip && timers.size() != 0 &&
+      (timers_to_fire == Timers::kExact || Now() >= timers.NextWake())) {
     work += timers.Advance(Now());
   }
   if (!pollers.empty()) work += PollPollers();

@@ -22,6 +22,18 @@ constexpr Duration kComplain = std::chrono::seconds(5);
 // For connections to close after they were told to: a turn of their loop.
 constexpr Duration kCloseTime = std::chrono::seconds(1);
 
+class CloseLoop final : public BlockingTask {
+ public:
+  explicit CloseLoop(ServerLoop& home) : home_(home) {}
+  void Run() override {
+    home_.Close();
+    Finish();
+  }
+
+ private:
+  ServerLoop& home_;
+};
+
 }  // namespace
 
 class ServerState {
@@ -118,6 +130,14 @@ class ServerState {
     if (shared_.workers != nullptr) shared_.workers->join();
   }
 
+  // After this no task of a loop refers to this server: loops run what was posted in order.
+  void CloseLoops() {
+    for (auto& loop : loops_) {
+      CloseLoop close(*loop);
+      loop->loop().RunBlocking(close).IgnoreError();  // it refuses drivers only
+    }
+  }
+
   ServerStats stats() const {
     const ServerCounters& c = shared_.counters;
     return {.connections_accepted = Count(c.connections_accepted),
@@ -173,6 +193,7 @@ Server::Server(ServerOptions options) : state_(std::make_unique<ServerState>(std
 
 Server::~Server() {
   Shutdown(Duration(0)).IgnoreError();
+  state_->CloseLoops();  // first: a loop that was held up may only now start a last handler
   state_->WaitForHandlers();
 }
 

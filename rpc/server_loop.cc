@@ -61,6 +61,8 @@ size_t ServerLoop::Cut(const absl::Status& reason) {
   return cut;
 }
 
+void ServerLoop::Close() { sessions_.clear(); }
+
 void ServerLoop::Dispatch(ServerCall& call) {
   const BoundMethod& method = call.bound();
   ServerCounters& counters = shared_.counters;

@@ -57,6 +57,9 @@ class ServerLoop {
   // Closes every connection; the handlers that still run are cancelled. Returns how many there
   // were.
   size_t Cut(const absl::Status& reason);
+  // Destroys the connections that did not close in time. Nothing is accepted and no handler runs
+  // any more.
+  void Close();
   // Runs the handler of a call that is whole, here or on a worker.
   void Dispatch(ServerCall& call);
 

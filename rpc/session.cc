@@ -69,7 +69,7 @@ void Session::SendControl(const FrameHeader& header) {
 
 void Session::SendGoAway(const absl::Status& status) {
   HeadBuilder head(*connection_->pool());
-  AddStatus(status, head);
+  AddStatus(absl::Status(status.code(), status.message()), head);  // GOAWAY carries no payloads
   Message message;
   message.head =
       head.Finish({.type = FrameType::kGoAway, .status = static_cast<uint16_t>(status.code())});
@@ -161,9 +161,9 @@ void Session::OnClosed(absl::Status status) {
 // One timer serves the handshake first and keepalive afterwards.
 void Session::OnTimer() {
   if (!ready_) {
-    End(absl::UnavailableError(absl::StrCat(
-        peer_address_, " accepted the connection but sent no HELLO within ",
-        Seconds(options_.keepalive.handshake_timeout), " s: is it a Farcall server?")));
+    End(absl::UnavailableError(
+        absl::StrCat(peer_address_, " is connected but sent no HELLO within ",
+                     Seconds(options_.keepalive.handshake_timeout), " s: does it speak Farcall?")));
     return;
   }
   const TimePoint now = loop_.now();

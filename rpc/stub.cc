@@ -13,8 +13,7 @@ namespace {
 // A blocked thread's call; both of its faces live on that thread's stack.
 class BlockingCall final : private BlockingTask, private ClientCall {
  public:
-  BlockingCall(ChannelCore& core, PreparedCall call)
-      : ClientCall(std::move(call)), core_(core), reply_(absl::InternalError("no reply")) {}
+  BlockingCall(ChannelCore& core, PreparedCall call) : ClientCall(std::move(call)), core_(core) {}
 
   absl::StatusOr<Message> Wait() {
     absl::Status ran = core_.loop().RunBlocking(*this);
@@ -34,7 +33,7 @@ class BlockingCall final : private BlockingTask, private ClientCall {
   }
 
   ChannelCore& core_;
-  absl::StatusOr<Message> reply_;
+  absl::StatusOr<Message> reply_;  // at first UNKNOWN, which allocates nothing
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "farcall/bench/demo/farcall_subject.h"
 #include "farcall/bench/demo/floor_subject.h"
 #include "farcall/bench/demo/plan.h"
 #include "farcall/bench/demo/rounds.h"
@@ -36,6 +37,10 @@ constexpr char kUsage[] =
     "with their ratio.\n"
     "  --quick      half a minute instead of about four: fewer sizes and rounds\n"
     "  --json FILE  also write every record, one a case and round, to FILE\n";
+
+constexpr char kRowNames[] =
+    "floor/tcp: plain sockets, no RPC · tcp: Farcall over TCP, another process · loopback: Farcall "
+    "with no\nwire, another thread of this process; what it costs beside the transport\n";
 
 // A minute's load average above this comes from somebody who would also run beside the
 // measurements.
@@ -69,11 +74,16 @@ std::optional<Arguments> Parse(int argc, char** argv) {
   return arguments;
 }
 
+// Each beside its floor, so that both meet the same mood of the machine.
 std::vector<std::unique_ptr<Subject>> MakeSubjects() {
   const std::string floor_server = FolderOfThisProgram() + "/farcall_floor_server";
+  const std::string echo_server = FolderOfThisProgram() + "/farcall_echo_server";
   std::vector<std::unique_ptr<Subject>> subjects;
-  subjects.push_back(std::make_unique<FloorSubject>(floor_server, Mode::kEvent));
-  subjects.push_back(std::make_unique<FloorSubject>(floor_server, Mode::kBusy));
+  for (const Mode mode : {Mode::kEvent, Mode::kBusy}) {
+    subjects.push_back(std::make_unique<FloorSubject>(floor_server, mode));
+    subjects.push_back(std::make_unique<TcpSubject>(echo_server, mode));
+  }
+  subjects.push_back(std::make_unique<LoopbackSubject>(Mode::kEvent));
   return subjects;
 }
 
@@ -151,8 +161,8 @@ void PrintWarnings(const Outcome& outcome, const Cores& cores, double load) {
               << " before the run: other processes were busy, and the figures are worth less.\n";
   }
   if (outcome.dropped > 0) {
-    std::cout << outcome.dropped
-              << " measurements were left out: the cores moved during each attempt.\n";
+    std::cout << "Left out, as the cores moved during each attempt: " << outcome.dropped
+              << " measurement(s).\n";
   }
   for (const std::string& line : outcome.wrong_replies) std::cout << "WRONG: " << line << '\n';
 }
@@ -188,13 +198,17 @@ int Demo(const Arguments& arguments) {
   progress.Clear();
   report.records = std::move(outcome.records);
   report.settings.emplace_back("dropped_measurements", static_cast<double>(outcome.dropped));
-  std::cout << FormatTable(report.records, kFloorTransport);
+  if (!report.records.empty()) {
+    std::cout << FormatTable(report.records, kFloorTransport) << kRowNames;
+  }
   PrintWarnings(outcome, cores, load);
   if (json.is_open()) {
     json << ToJson(report) << std::flush;
     if (!json) std::cerr << "farcall_demo: cannot write " << arguments.json << '\n';
   }
-  if (!outcome.status.ok()) std::cerr << "farcall_demo: stopped at " << outcome.status << '\n';
+  if (!outcome.status.ok()) {
+    std::cerr << "farcall_demo: stopped: " << outcome.status.message() << '\n';
+  }
   const bool good =
       outcome.status.ok() && outcome.wrong_replies.empty() && (!json.is_open() || json);
   return good ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -64,7 +64,7 @@ class Window {
   absl::Status Drain(Measurement& measurement) {
     compare_in_full_ = true;
     while (next_reply_ < next_call_) {
-      const absl::Status status = ReceiveSome(measurement);
+      absl::Status status = ReceiveSome(measurement);
       if (!status.ok()) return status;
     }
     compare_in_full_ = false;
@@ -85,11 +85,12 @@ class Window {
       const size_t batch = std::min(free, requests_.size() / request_bytes_);
       now_ns_ = NowNs();
       for (size_t i = 0; i < batch; ++i, ++next_call_) {
-        FloorMessage(std::span(requests_).subspan(i * request_bytes_, request_bytes_))
-            .set_stamps(next_call_, ~next_call_);
+        SetStamps(
+            FloorMessage(std::span(requests_).subspan(i * request_bytes_, request_bytes_)).body(),
+            StampsFor(next_call_));
         sent_at_ns_[next_call_ % size_] = now_ns_;
       }
-      const absl::Status sent = stream_.Write(std::span(requests_).first(batch * request_bytes_));
+      absl::Status sent = stream_.Write(std::span(requests_).first(batch * request_bytes_));
       if (!sent.ok()) return sent;
     }
     return absl::OkStatus();
@@ -108,7 +109,7 @@ class Window {
         continue;
       }
       if (next_reply_ != first) return absl::OkStatus();
-      const absl::Status filled = reader_.Fill(stream_);
+      absl::Status filled = reader_.Fill(stream_);
       if (absl::IsOutOfRange(filled)) {
         return absl::UnavailableError("the floor's server closed the connection");
       }
@@ -118,8 +119,8 @@ class Window {
 
   void Take(FloorMessage reply, Measurement& measurement) {
     const uint64_t call = next_reply_++;
-    const bool right = reply.body().size() == sizes_.reply_bytes && reply.first_stamp() == call &&
-                       reply.last_stamp() == ~call &&
+    const bool right = reply.body().size() == sizes_.reply_bytes &&
+                       StampsOf(reply.body()) == StampsFor(call) &&
                        (!compare_in_full_ || HoldsPattern(reply.body()));
     if (right) {
       measurement.latency.Record(now_ns_ - sent_at_ns_[call % size_]);

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <span>
 
+#include "farcall/bench/measure/payload.h"
+
 namespace farcall::bench {
 
 // In front of each body; both machines are the same one, so byte order is its own.
@@ -17,10 +19,10 @@ struct FloorHeader {
 };
 static_assert(sizeof(FloorHeader) == 8);
 
-// A body begins and ends with a stamp of the client's, which the reply repeats. A reply as long as
-// its request is the request itself; any other has FillPattern's bytes between its stamps.
-using FloorStamp = uint64_t;
-inline constexpr size_t kMinFloorBodyBytes = 2 * sizeof(FloorStamp);
+// A body begins and ends with a stamp of the client's (measure/payload.h), which the reply repeats.
+// A reply as long as its request is the request itself; any other has FillPattern's bytes between
+// its stamps.
+inline constexpr size_t kMinFloorBodyBytes = kMinPayloadBytes;
 
 // Four times the largest measured body; a longer one is a broken peer.
 inline constexpr size_t kMaxFloorBodyBytes = size_t{64} << 20;
@@ -42,40 +44,9 @@ class FloorMessage {
   }
   void set_header(const FloorHeader& header) { memcpy(bytes_.data(), &header, sizeof(header)); }
 
-  FloorStamp first_stamp() const { return LoadStamp(body().data()); }
-  FloorStamp last_stamp() const {
-    return LoadStamp(bytes_.data() + bytes_.size() - sizeof(FloorStamp));
-  }
-  void set_stamps(FloorStamp first, FloorStamp last) {
-    memcpy(body().data(), &first, sizeof(first));
-    memcpy(bytes_.data() + bytes_.size() - sizeof(last), &last, sizeof(last));
-  }
-
  private:
-  static FloorStamp LoadStamp(const uint8_t* bytes) {
-    FloorStamp stamp;
-    memcpy(&stamp, bytes, sizeof(stamp));
-    return stamp;
-  }
-
   std::span<uint8_t> bytes_;
 };
-
-inline uint8_t PatternAt(size_t offset) {
-  return static_cast<uint8_t>(offset * 167 + (offset >> 8));
-}
-
-inline void FillPattern(std::span<uint8_t> body) {
-  for (size_t i = 0; i < body.size(); ++i) body[i] = PatternAt(i);
-}
-
-// Whether all but the two stamps is FillPattern's.
-inline bool HoldsPattern(std::span<const uint8_t> body) {
-  for (size_t i = sizeof(FloorStamp); i + sizeof(FloorStamp) < body.size(); ++i) {
-    if (body[i] != PatternAt(i)) return false;
-  }
-  return true;
-}
 
 }  // namespace farcall::bench
 

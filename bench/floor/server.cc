@@ -40,8 +40,8 @@ class Answers {
 
  private:
   absl::Status Repeat(std::span<uint8_t> request) {
-    if (repeated_.data() + repeated_.size() != request.data()) {
-      const absl::Status sent = Flush();
+    if (repeated_.empty()) {  // else it is the neighbour of the last one
+      absl::Status sent = Flush();
       if (!sent.ok()) return sent;
       repeated_ = request.first(0);
     }
@@ -52,12 +52,12 @@ class Answers {
   absl::Status Build(FloorMessage request, uint32_t reply_bytes) {
     const size_t bytes = FloorMessage::SizeFor(reply_bytes);
     if (bytes != slot_bytes_ || !repeated_.empty() || used_ * bytes == slots_.size()) {
-      const absl::Status sent = Flush();
+      absl::Status sent = Flush();
       if (!sent.ok()) return sent;
     }
     if (bytes != slot_bytes_) MakeSlots(reply_bytes);
-    FloorMessage(std::span(slots_).subspan(used_++ * bytes, bytes))
-        .set_stamps(request.first_stamp(), request.last_stamp());
+    SetStamps(FloorMessage(std::span(slots_).subspan(used_++ * bytes, bytes)).body(),
+              StampsOf(request.body()));
     return absl::OkStatus();
   }
 
@@ -87,7 +87,7 @@ absl::Status ServeFloor(Stream& stream) {
     absl::StatusOr<std::optional<FloorMessage>> request = reader.Next();
     if (!request.ok()) return request.status();
     if (*request) {
-      const absl::Status added = answers.Add(**request);
+      absl::Status added = answers.Add(**request);
       if (!added.ok()) return added;
       continue;
     }

@@ -53,6 +53,7 @@ int ReadExecError(int error_fd) {
 absl::StatusOr<ChildProcess> ChildProcess::Start(const Options& options) {
   std::vector<std::string> command = options.command;
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   cpu_set_t cores;

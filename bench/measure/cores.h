@@ -18,7 +18,7 @@ absl::Status PinThisThread(int core);
 
 // Half the round trip of one cache line between the two cores, in nanoseconds: the median of
 // several short batches, so that a preemption or two do not show. Takes a few milliseconds with
-// idle cores and at most about 200 ms; UNAVAILABLE when they were too busy for a result,
+// idle cores and at most about a second; UNAVAILABLE when they were too busy for a result,
 // INVALID_ARGUMENT when the cores are the same or one of them is not ours. Blocks; runs two threads
 // of its own.
 absl::StatusOr<double> CoreDistanceNs(int core_a, int core_b);

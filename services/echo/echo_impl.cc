@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
 
 namespace farcall::services {
 namespace {
@@ -41,6 +42,22 @@ absl::Status EchoImpl::Bytes(Context& context, const BytesRequest& request,
         Zeros(request.reply_attachment_bytes()), [](void*) {}, nullptr));
   }
   reply.Finish(CreateBytesReply(reply, data));
+  return absl::OkStatus();
+}
+
+absl::Status EchoImpl::Discard(Context& context, const DiscardRequest& request,
+                               Reply<DiscardReply>& reply) {
+  std::span<const std::byte> data;
+  if (request.data() != nullptr) {
+    data = {reinterpret_cast<const std::byte*>(request.data()->data()), request.data()->size()};
+  }
+  uint64_t first = 0;
+  uint64_t last = 0;
+  if (data.size() >= sizeof(uint64_t)) {
+    first = LoadLittle<uint64_t>(data.data());
+    last = LoadLittle<uint64_t>(data.last(sizeof(uint64_t)).data());
+  }
+  reply.Finish(CreateDiscardReply(reply, data.size(), context.attachment().size(), first, last));
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@ class EchoImpl {
 
   absl::Status Say(Context& context, const SayRequest& request, Reply<SayReply>& reply);
   absl::Status Bytes(Context& context, const BytesRequest& request, Reply<BytesReply>& reply);
+  absl::Status Discard(Context& context, const DiscardRequest& request, Reply<DiscardReply>& reply);
 };
 
 }  // namespace farcall::services

@@ -71,12 +71,15 @@ TEST_CASE("an idle loop sleeps, in every mode, without periodic wake-ups") {
   EventLoop loop(
       InMode(GENERATE(ProgressMode::kEvent, ProgressMode::kBusy, ProgressMode::kAdaptive)));
   const long helper = HelperThread(loop);
-  std::this_thread::sleep_for(50ms);
-  const int64_t sleeps = SleepsOf(helper);
-  const Duration used = ProcessorTime();
-  std::this_thread::sleep_for(300ms);
-  CHECK(SleepsOf(helper) == sleeps);
-  CHECK(ProcessorTime() - used < 30ms);
+  // A busy machine may be late to let it fall asleep, but then it must stay so.
+  bool quiet = false;
+  for (int attempt = 0; attempt < 10 && !quiet; ++attempt) {
+    const int64_t sleeps = SleepsOf(helper);
+    const Duration used = ProcessorTime();
+    std::this_thread::sleep_for(300ms);
+    quiet = SleepsOf(helper) == sleeps && ProcessorTime() - used < 30ms;
+  }
+  CHECK(quiet);
 }
 
 TEST_CASE("beside one long blocking call the helper does not look again and again") {
@@ -115,9 +118,7 @@ TEST_CASE("kBusy spins for asynchronous work and for a dedicated loop, and only 
   loop.Post([&] { ran = true; });
   REQUIRE(Eventually([&] { return ran.load(); }));
   const Duration used = ProcessorTime();
-  const TimePoint start = Clock::Steady().Now();
   REQUIRE(Eventually([&] { return ProcessorTime() - used > 20ms; }));
-  WARN("spun 20 ms in " << (Clock::Steady().Now() - start).count() / 1'000'000 << " ms");
   loop.RemoveAsyncWork();
 }
 
@@ -143,6 +144,8 @@ TEST_CASE("calls for strace", "[.strace]") {
   const char* const count = std::getenv("FARCALL_TEST_CALLS");
   REQUIRE(count != nullptr);
   EventLoop loop(InMode(ProgressMode::kBusy));
+  asio::steady_timer timer(loop.io(), 1h);  // brings Asio's epoll to life, as a socket would
+  timer.async_wait([](boost::system::error_code) {});
   ThirdLook call(loop);
   for (int i = std::atoi(count); i > 0; --i) (void)loop.RunBlocking(call);
 }
@@ -152,9 +155,11 @@ std::map<std::string, int64_t> SystemCalls(int calls) {
   char self[4096] = {};
   REQUIRE(::readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
   const std::string summary = "/tmp/farcall_strace." + std::to_string(::getpid());
-  const std::string command = "FARCALL_TEST_CALLS=" + std::to_string(calls) +
-                              " strace -f -c -U calls,name -o " + summary + " " + self +
-                              " 'calls for strace' >/dev/null 2>&1";
+  // A leak check cannot run under strace.
+  const std::string command =
+      "ASAN_OPTIONS=detect_leaks=0 FARCALL_TEST_CALLS=" + std::to_string(calls) +
+      " strace -f -c -U calls,name -o " + summary + " " + self +
+      " 'calls for strace' >/dev/null 2>&1";
   std::map<std::string, int64_t> result;
   if (std::system(command.c_str()) == 0) {
     std::ifstream lines(summary);
@@ -176,6 +181,8 @@ TEST_CASE("in steady state a lone caller makes no futex call, nor another that g
     WARN("skipped: strace is not there, or may not trace here");
     return;
   }
+  REQUIRE(many.count("epoll_wait") == 1);
+  CHECK(many.at("epoll_wait") > 5'000);  // the calls were made: see below
   for (const auto& [name, count] : many) {
     if (name == "total" || name == "poll" || name == "restart_syscall") continue;  // the helper
     const auto found = few.find(name);

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "farcall/tests/rpc/loop_testing.h"
@@ -113,7 +114,9 @@ TEST_CASE("after an idle time the caller takes over from the helper, and keeps t
   const std::thread::id helper = HelperOf(loop);
   CHECK(helper != std::this_thread::get_id());
   for (int round = 0; round < 5; ++round) {
-    std::this_thread::sleep_for(4 * EventLoop::kIdleTakeover);  // the helper sleeps in Asio by now
+    std::atomic<bool> helper_drives{false};
+    asio::post(loop.io(), [&] { helper_drives = true; });  // which wakes nobody
+    REQUIRE(Eventually([&] { return helper_drives.load(); }));
     std::thread::id first;
     Call call([&](Call& self) {
       first = std::this_thread::get_id();
@@ -237,8 +240,19 @@ TEST_CASE("asynchronous work has the helper drive at once") {
   asio::post(loop.io(), [&] { ran = true; });  // does not wake by itself
   loop.AddAsyncWork();
   REQUIRE(Eventually([&] { return ran.load(); }));
-  // And a blocking call gets through beside it.
+  // A blocking call gets through beside it, and when it takes long its own thread drives.
   for (int i = 0; i < 50; ++i) REQUIRE(loop.RunBlocking(call).ok());
+  asio::steady_timer timer(loop.io());
+  std::thread::id ended_on;
+  Call slow([&](Call& self) {
+    timer.expires_after(20ms);
+    timer.async_wait([&](boost::system::error_code) {
+      ended_on = std::this_thread::get_id();
+      self.Finish();
+    });
+  });
+  REQUIRE(loop.RunBlocking(slow).ok());
+  CHECK(ended_on == std::this_thread::get_id());
   loop.RemoveAsyncWork();
 }
 
@@ -297,9 +311,9 @@ TEST_CASE("an end-of-turn task may be cancelled by an owner that goes") {
 }
 
 TEST_CASE("an end-of-turn task that always comes back does not stop the loop") {
-  EventLoop loop(InMode(ProgressMode::kEvent));
   std::optional<FunctionTask> forever;
   std::atomic<bool> stop{false};
+  EventLoop loop(InMode(ProgressMode::kEvent));
   forever.emplace([&] {
     if (!stop) loop.RunAtEndOfTurn(*forever);
   });
@@ -362,7 +376,6 @@ TEST_CASE("pollers are looked at every turn, and may come and go inside Poll") {
 
 TEST_CASE(
     "the loop does not sleep while a poller refuses to be armed, and sockets get their turn") {
-  EventLoop loop(InMode(ProgressMode::kEvent));
   std::atomic<int> polls{0};
   FunctionPoller poller(
       [&] {
@@ -370,6 +383,7 @@ TEST_CASE(
         return 0;
       },
       [&] { return polls >= 100'000; });
+  EventLoop loop(InMode(ProgressMode::kEvent));
   loop.Post([&] { loop.AddPoller(poller); });
   REQUIRE(Eventually([&] { return polls > 0; }));
   asio::steady_timer timer(loop.io(), 0ms);
@@ -394,10 +408,10 @@ TEST_CASE("an armed poller is woken through io()") {
   Call* waiting = nullptr;
   FunctionPoller poller(
       [&]() -> size_t {
-        if (to_do == 0) return 0;
+        if (to_do == 0 || waiting == nullptr) return 0;
         --to_do;
         ++done;
-        waiting->Finish();
+        std::exchange(waiting, nullptr)->Finish();
         return 1;
       },
       [&] {
@@ -410,7 +424,7 @@ TEST_CASE("an armed poller is woken through io()") {
                             armed = false;
                           });
         }
-        return to_do == 0;
+        return to_do == 0 || waiting == nullptr;
       });
   for (int i = 1; i <= 50; ++i) {
     Call call([&](Call& self) {
@@ -485,10 +499,12 @@ TEST_CASE("now() stands still in a turn and is fresh in the next, also after a s
   const TimePoint slept_from = Clock::Steady().Now();
   TimePoint woken;
   asio::steady_timer timer(real.io(), 30ms);
+  FunctionPoller asks_in_every_turn([&] { return real.now() == TimePoint{} ? 1 : 0; });
   Call call([&](Call& self) {
-    (void)real.now();
+    real.AddPoller(asks_in_every_turn);
     timer.async_wait([&](boost::system::error_code) {
       woken = real.now();
+      real.RemovePoller(asks_in_every_turn);
       self.Finish();
     });
   });

@@ -24,7 +24,7 @@ std::shared_ptr<LoopbackNetwork> MakeLoopbackNetwork();
 struct LoopbackOptions {
   std::shared_ptr<LoopbackNetwork> network = nullptr;  // nullptr: the one of the process
   std::shared_ptr<BufferPool> pool = nullptr;          // nullptr: a pool of this transport's own
-  TransportLimits limits;
+  TransportLimits limits{};
 };
 
 // Serves loopback://name. Thread-safe; listeners and connections may outlive it.

@@ -45,6 +45,7 @@ void LoopbackConnection::Receive(Letter letter) {
     return;
   }
   counters_.payload_bytes_copied += incoming.Move(kLargePayload);
+  counters_.bytes_received += incoming.moved();
   DeliverWhole(std::move(incoming));
 }
 
@@ -62,7 +63,9 @@ void LoopbackConnection::MoveOneChunk() {
   if (closed_ || transfers_.empty()) return;
   Incoming transfer = std::move(transfers_.front());
   transfers_.pop_front();
+  const size_t before = transfer.moved();
   counters_.payload_bytes_copied += transfer.Move(kChunkBytes);
+  counters_.bytes_received += transfer.moved() - before;
   if (!transfer.whole()) {
     transfers_.push_back(std::move(transfer));
     return;
@@ -72,7 +75,6 @@ void LoopbackConnection::MoveOneChunk() {
 }
 
 void LoopbackConnection::DeliverWhole(Incoming incoming) {
-  counters_.bytes_received += incoming.moved();
   ++counters_.messages_received;
   receiver_->OnMessage(incoming.ticket(), incoming.Take());
 }

@@ -11,8 +11,12 @@
 
 namespace farcall::testing {
 
-Arena::Arena(const TransportUnderTest& subject, Layout layout, TransportLimits limits)
-    : subject_(subject), layout_(layout), transport_(subject.make(limits)) {
+Arena::Arena(const TransportUnderTest& subject, Layout layout, TransportLimits limits,
+             ManualClock* manual_clock)
+    : subject_(subject),
+      layout_(layout),
+      manual_clock_(manual_clock),
+      transport_(subject.make(limits)) {
   NewLoop();
   if (layout_ != Layout::kOneLoop) NewLoop();
 }
@@ -25,20 +29,27 @@ Arena::~Arena() {
 }
 
 EventLoop& Arena::NewLoop() {
-  loops_.push_back(std::make_unique<EventLoop>(EventLoopOptions{.helper_thread = !Stepped()}));
+  loops_.push_back(std::make_unique<EventLoop>(
+      EventLoopOptions{.clock = manual_clock_, .helper_thread = !Stepped()}));
   return *loops_.back();
 }
 
 bool Arena::RunUntil(const std::function<bool()>& done, Duration patience) {
   constexpr auto kNap = std::chrono::microseconds(100);
-  const TimePoint end = Clock::Steady().Now() + patience;
+  const Clock& clock = manual_clock_ != nullptr ? *manual_clock_ : Clock::Steady();
+  const TimePoint end = clock.Now() + patience;
   while (!done()) {
-    if (Clock::Steady().Now() >= end) return false;
+    if (clock.Now() >= end) return false;
     size_t worked = 0;
     if (Stepped()) {
       for (const auto& loop : loops_) worked += loop->RunOnce();
     }
-    if (worked == 0) std::this_thread::sleep_for(kNap);
+    if (worked > 0) continue;
+    if (manual_clock_ != nullptr) {
+      manual_clock_->Advance(TimerWheel::kTick);
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
   }
   return true;
 }

@@ -39,7 +39,10 @@ struct Pair {
 
 class Arena {
  public:
-  Arena(const TransportUnderTest& subject, Layout layout, TransportLimits limits);
+  // With a manual clock (stepped layouts only) time stands still while there is anything to do and
+  // then goes on by a tick: everything happens at the same moment in every run.
+  Arena(const TransportUnderTest& subject, Layout layout, TransportLimits limits = {},
+        ManualClock* manual_clock = nullptr);
   ~Arena();
 
   const TransportUnderTest& subject() const { return subject_; }
@@ -85,6 +88,7 @@ class Arena {
 
   const TransportUnderTest& subject_;
   const Layout layout_;
+  ManualClock* const manual_clock_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   std::shared_ptr<Transport> transport_;
   std::vector<std::unique_ptr<Listener>> listeners_;

@@ -119,7 +119,7 @@ void CloseFromAdmit(Arena& arena) {
   };
   ExpectCloseFrom(arena, pair, pair.server, [&] {
     pair.client.Do([&] {
-      for (size_t body : {size_t{10}, 1 * MiB, size_t{10}}) pair.client.Send({.body = body});
+      for (size_t body : {1 * MiB, size_t{10}, size_t{10}}) pair.client.Send({.body = body});
     });
   });
 }

@@ -98,6 +98,24 @@ void CancelledByDroppingTheHandle(Arena& arena) {
   }
 }
 
+void TheHandleGoesFromInsideDone(Arena& arena) {
+  const Endpoint address = arena.Listen({&arena.server_loop()}).address();
+  std::unique_ptr<Transport::PendingConnect> handle;  // touched on the loop only
+  std::atomic<bool> ended = false;
+  arena.On(arena.client_loop(), [&] {
+    handle = arena.transport().Connect(arena.client_loop(), address,
+                                       arena.client_loop().clock().Now() + kPatience,
+                                       [&](auto connection) {
+                                         handle = nullptr;
+                                         ended = connection.ok();
+                                       });
+  });
+  CHECK(arena.RunUntil([&] { return ended.load(); }));
+  // The connection went with it.
+  Peer& server = arena.Accepted();
+  CHECK(arena.RunUntil([&] { return server.closed().has_value(); }));
+}
+
 void AddressInUse(Arena& arena) {
   Listener& first = arena.Listen({&arena.server_loop()});
   const auto listen_again = [&] {
@@ -108,6 +126,26 @@ void AddressInUse(Arena& arena) {
   CHECK_THAT(std::string(status.message()), Contains(first.address().ToString()));
   first.Stop();
   CHECK(listen_again().ok());
+}
+
+void NobodyIsAcceptedAfterStop(Arena& arena) {
+  std::atomic<int> accepted = 0;
+  const auto listener = arena.transport()
+                            .Listen(arena.subject().listen_endpoint(), {&arena.server_loop()},
+                                    [&](EventLoop&, std::unique_ptr<Connection>) { ++accepted; })
+                            .value();
+  std::vector<std::unique_ptr<Dial>> dials;
+  arena.On(arena.client_loop(), [&] {
+    for (int i = 0; i < 5; ++i) {
+      dials.push_back(std::make_unique<Dial>(arena, arena.client_loop(), listener->address()));
+    }
+  });
+  // On stepped loops they are under way now.
+  listener->Stop();
+  const int before = accepted;
+  for (const auto& dial : dials) dial->Wait().IgnoreError();  // accepted or not: both may be
+  arena.RunFor(kQuiet);
+  CHECK(accepted == before);
 }
 
 void StopFromTheAcceptor(Arena& arena) {
@@ -209,7 +247,9 @@ constexpr Case kCases[] = {
     {"the deadline has passed", TheDeadlineHasPassed},
     {"nobody answers until the deadline", NobodyAnswers},
     {"cancelled by dropping the handle", CancelledByDroppingTheHandle},
+    {"the handle goes from inside done", TheHandleGoesFromInsideDone},
     {"an address in use", AddressInUse},
+    {"nobody is accepted after Stop", NobodyIsAcceptedAfterStop},
     {"Stop from the acceptor", StopFromTheAcceptor},
     {"connections spread over the loops", ConnectionsSpreadOverTheLoops},
     {"counters add up", CountersAddUp},

@@ -98,10 +98,9 @@ std::string WhatIsWrong(const Message& message, uint64_t number, Parts parts) {
       return absl::StrCat("message ", label->number, " instead of ", number);
     }
     // The pattern goes on behind the label, where it would be without one.
-    std::byte expected[kMaxHeadBytes];
-    FillSegment(number, 0, {expected, head.size()});
-    if (std::memcmp(head.data() + sizeof(Label), expected + sizeof(Label),
-                    head.size() - sizeof(Label)) != 0) {
+    const std::span<const std::byte> behind = head.subspan(sizeof(Label));
+    const std::byte* const expected = Period(number, 0).data() + sizeof(Label);
+    if (std::memcmp(behind.data(), expected, behind.size()) != 0) {
       return "a head that differs behind its label";
     }
   } else if (std::string wrong = WrongSegment("head", number, 0, head, parts.head);

@@ -127,6 +127,7 @@ void Peer::SendAndForget(Parts parts) {
 
 Admission Peer::Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) {
   CheckCallback("Admit");
+  Note(absl::StrCat("Admit ", ticket));
   NoteAdmit(ticket, head, sizes);
   if (!hooks.admit) return {};
   Admission admission = hooks.admit(ticket, sizes);
@@ -160,6 +161,7 @@ void Peer::NoteAdmit(Ticket ticket, std::span<const std::byte> head, MessageSize
 
 void Peer::OnMessage(Ticket ticket, Message message) {
   CheckCallback("OnMessage");
+  Note(absl::StrCat("OnMessage ", ticket));
   CheckMessage(message);
   if (hooks.message) hooks.message(ticket, message);
   NoteEnd("OnMessage", ticket, Fate::kWhole, absl::OkStatus());
@@ -179,6 +181,7 @@ void Peer::CheckMessage(const Message& message) {
 
 void Peer::OnAbandoned(Ticket ticket, absl::Status status) {
   CheckCallback("OnAbandoned");
+  Note(absl::StrCat("OnAbandoned ", ticket, " ", status.ToString()));
   if (status.ok()) Blame("OnAbandoned with an OK status");
   if (hooks.abandoned) hooks.abandoned(ticket);
   NoteEnd("OnAbandoned", ticket, Fate::kAbandoned, std::move(status));
@@ -205,6 +208,7 @@ void Peer::NoteEnd(const char* what, Ticket ticket, Fate fate, absl::Status stat
 
 void Peer::OnClosed(absl::Status status) {
   CheckCallback("OnClosed", /*closing=*/true);
+  Note(absl::StrCat("OnClosed ", status.ToString()));
   {
     MutexLock lock(mutex_);
     for (Ticket ticket = 1; ticket <= sends_at_close_.value_or(last_sent_); ++ticket) {
@@ -225,6 +229,8 @@ void Peer::OnDone(Ticket ticket, uint64_t number, SendResult result) {
       Blame(absl::StrCat("an unsent message came back with ", wrong));
     }
   }
+  Note(
+      absl::StrCat("done ", ticket, result.sent ? " sent " : " unsent ", result.status.ToString()));
   const Outcome outcome{result.status, result.sent};
   if (hooks.done) hooks.done(ticket, result);
   MutexLock lock(mutex_);
@@ -243,6 +249,13 @@ void Peer::CheckCallback(const char* what, bool closing) {
   if (sends_at_close_.has_value() && !closing) Blame(absl::StrCat(what, " after Close"));
   if (closed_.has_value()) Blame(absl::StrCat(what, " after OnClosed"));
   if (destroyed_) Blame(absl::StrCat(what, " after the connection was destroyed"));
+}
+
+void Peer::Note(const std::string& event) {
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(loop_.now().time_since_epoch());
+  MutexLock lock(mutex_);
+  history_.push_back(absl::StrCat(now.count(), " ", event));
 }
 
 void Peer::Blame(const std::string& what) { arena_.Blame(absl::StrCat(name_, ": ", what)); }
@@ -295,6 +308,11 @@ size_t Peer::sends() const {
 std::optional<absl::Status> Peer::closed() const {
   MutexLock lock(mutex_);
   return closed_;
+}
+
+std::vector<std::string> Peer::history() const {
+  MutexLock lock(mutex_);
+  return history_;
 }
 
 Ticket Peer::TicketOf(uint64_t number) const {

@@ -78,6 +78,8 @@ class Peer final : private Receiver {
   size_t outcomes() const;
   size_t sends() const;
   std::optional<absl::Status> closed() const;  // OnClosed's status
+  // What happened when, a line each: the loop's time in microseconds, then the event.
+  std::vector<std::string> history() const;
   // The ticket that Admit gave a message; 0: not yet.
   Ticket TicketOf(uint64_t number) const;
   bool started() const;
@@ -110,6 +112,7 @@ class Peer final : private Receiver {
   void NoteAdmit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes);
   void NoteEnd(const char* what, Ticket ticket, Fate fate, absl::Status status);
   void CheckMessage(const Message& message);
+  void Note(const std::string& event);
   void Blame(const std::string& what);
 
   Arena& arena_;
@@ -127,6 +130,7 @@ class Peer final : private Receiver {
   std::vector<uint64_t> order_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_admitted_number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_small_number_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> history_ ABSL_GUARDED_BY(mutex_);
   size_t received_ ABSL_GUARDED_BY(mutex_) = 0;
   Ticket last_sent_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<Ticket, Outcome> outcomes_ ABSL_GUARDED_BY(mutex_);

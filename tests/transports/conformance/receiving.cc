@@ -122,6 +122,7 @@ void AbandonedOnItsWay(Arena& arena) {
     CHECK(arena.RunUntil([&] {
       return pair.server.Received(sent.number) || pair.server.Abandoned(sent.number).has_value();
     }));
+    if (arena.layout() != Layout::kThreads) CHECK(!pair.server.Received(sent.number));
     if (!pair.server.Received(sent.number)) {
       CHECK(pair.server.Abandoned(sent.number) ==
             absl::DeadlineExceededError("too late for this one"));

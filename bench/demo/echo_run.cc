@@ -1,0 +1,165 @@
+#include "farcall/bench/demo/echo_run.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "farcall/bench/demo/echo_calls.h"
+#include "farcall/bench/measure/clock.h"
+#include "farcall/rpc/event_loop.h"
+
+namespace farcall::bench {
+namespace {
+
+// Is told of each call that ends, and says whether to go on: first the warm-up, then the measured
+// part.
+class Recorder {
+ public:
+  Recorder(const Workload& workload, const CpuMeter& cpu)
+      : duration_ns_(static_cast<uint64_t>(workload.duration.count())),
+        cpu_(cpu),
+        phase_end_ns_(NowNs() + static_cast<uint64_t>(workload.warm_up.count())) {}
+
+  // False: start no more.
+  bool Take(uint64_t started_ns, uint64_t now_ns, const absl::Status& outcome) {
+    if (phase_ == Phase::kOver) {  // one that was still under way
+      if (!outcome.ok()) CountError(outcome);
+      return false;
+    }
+    if (!outcome.ok()) {
+      CountError(outcome);
+    } else if (phase_ == Phase::kMeasured) {
+      measurement_.latency.Record(now_ns - started_ns);
+    }
+    if (phase_ != Phase::kOver && now_ns >= phase_end_ns_) EndPhase();
+    return phase_ != Phase::kOver;
+  }
+
+  absl::StatusOr<Measurement> Result() && {
+    if (!status_.ok()) return status_;
+    return std::move(measurement_);
+  }
+
+ private:
+  enum class Phase { kWarmUp, kMeasured, kOver };
+
+  void EndPhase() {
+    const absl::StatusOr<uint64_t> cpu_ns = cpu_();
+    if (!cpu_ns.ok()) return Stop(cpu_ns.status());
+    const uint64_t now_ns = NowNs();
+    if (phase_ == Phase::kWarmUp) {
+      phase_ = Phase::kMeasured;
+      start_ns_ = now_ns;
+      start_cpu_ns_ = *cpu_ns;
+      phase_end_ns_ = now_ns + duration_ns_;
+    } else {
+      phase_ = Phase::kOver;
+      measurement_.elapsed_ns = now_ns - start_ns_;
+      measurement_.cpu_ns = *cpu_ns - start_cpu_ns_;
+    }
+  }
+
+  // A wrong reply is counted; a call that failed says that the transport or the server is broken,
+  // and the next one would most likely fail as well.
+  void CountError(const absl::Status& outcome) {
+    if (!absl::IsDataLoss(outcome)) return Stop(outcome);
+    if (measurement_.errors++ == 0) measurement_.first_error = std::string(outcome.message());
+  }
+
+  void Stop(const absl::Status& status) {
+    if (status_.ok()) status_ = status;
+    phase_ = Phase::kOver;
+  }
+
+  const uint64_t duration_ns_;
+  const CpuMeter& cpu_;
+  Phase phase_ = Phase::kWarmUp;
+  uint64_t phase_end_ns_;
+  uint64_t start_ns_ = 0;
+  uint64_t start_cpu_ns_ = 0;
+  Measurement measurement_;
+  absl::Status status_;
+};
+
+// Keeps a number of calls under way, all of it on the driver of the channel's loop.
+class Window final : private BlockingTask {
+ public:
+  Window(EchoCalls& calls, int outstanding, uint64_t first_call, Recorder& recorder)
+      : calls_(calls),
+        started_at_ns_(static_cast<size_t>(outstanding)),
+        next_call_(first_call),
+        recorder_(recorder) {}
+
+  // Returns when the recorder wants no more and all calls ended, each by its deadline at the
+  // latest.
+  absl::Status RunOn(EventLoop& loop) { return loop.RunBlocking(*this); }
+
+ private:
+  void Run() override {
+    const uint64_t now_ns = NowNs();
+    under_way_ = started_at_ns_.size();
+    for (size_t slot = 0; slot < started_at_ns_.size(); ++slot) Start(slot, now_ns);
+  }
+
+  void Start(size_t slot, uint64_t now_ns) {
+    started_at_ns_[slot] = now_ns;
+    calls_.Start(next_call_++, [this, slot](const absl::Status& outcome) { Ended(slot, outcome); });
+  }
+
+  void Ended(size_t slot, const absl::Status& outcome) {
+    const uint64_t now_ns = NowNs();
+    if (recorder_.Take(started_at_ns_[slot], now_ns, outcome)) {
+      Start(slot, now_ns);
+    } else if (--under_way_ == 0) {
+      Finish();
+    }
+  }
+
+  EchoCalls& calls_;
+  std::vector<uint64_t> started_at_ns_;
+  uint64_t next_call_;
+  Recorder& recorder_;
+  size_t under_way_ = 0;
+};
+
+absl::Status CompareInFull(EchoCalls& calls, int number, uint64_t& next_call) {
+  calls.CompareInFull(true);
+  for (int i = 0; i < number; ++i) {
+    absl::Status outcome = calls.Call(next_call++);
+    if (!outcome.ok()) return outcome;
+  }
+  calls.CompareInFull(false);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Measurement> RunEcho(const Channel& channel, const Workload& workload,
+                                    const CpuMeter& cpu) {
+  absl::StatusOr<EchoCalls> calls = EchoCalls::Make(channel, workload);
+  if (!calls.ok()) return calls.status();
+  uint64_t next_call = 1;
+  absl::Status compared = CompareInFull(*calls, workload.outstanding, next_call);
+  if (!compared.ok()) return compared;
+
+  Recorder recorder(workload, cpu);
+  if (workload.outstanding == 1) {
+    uint64_t started_ns = 0;
+    uint64_t now_ns = NowNs();
+    absl::Status outcome;
+    do {
+      started_ns = now_ns;
+      outcome = calls->Call(next_call++);
+      now_ns = NowNs();
+    } while (recorder.Take(started_ns, now_ns, outcome));
+  } else {
+    absl::Status ran =
+        Window(*calls, workload.outstanding, next_call, recorder).RunOn(channel.loop());
+    if (!ran.ok()) return ran;
+  }
+  return std::move(recorder).Result();
+}
+
+}  // namespace farcall::bench

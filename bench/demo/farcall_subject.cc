@@ -1,0 +1,86 @@
+#include "farcall/bench/demo/farcall_subject.h"
+
+#include <chrono>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "farcall/bench/demo/echo_run.h"
+#include "farcall/bench/measure/child_process.h"
+#include "farcall/bench/measure/clock.h"
+#include "farcall/bench/measure/cores.h"
+#include "farcall/bench/measure/socket_options.h"
+#include "farcall/rpc/server.h"
+#include "farcall/services/echo/echo_impl.h"
+#include "farcall/transports/dial.h"
+
+namespace farcall::bench {
+namespace {
+
+constexpr char kLoopbackAddress[] = "loopback://demo";
+
+ProgressMode ProgressOf(Mode mode) {
+  return mode == Mode::kEvent ? ProgressMode::kEvent : ProgressMode::kBusy;
+}
+
+// Threads that start while this lives run on `core`; afterwards this thread is back where it was.
+class StartThreadsOn {
+ public:
+  explicit StartThreadsOn(std::optional<int> core) {
+    if (!core) return;
+    home_ = AllowedCores();
+    status_ = PinThisThread(*core);
+  }
+  ~StartThreadsOn() {
+    if (!home_.empty()) PinThisThread(home_.front()).IgnoreError();  // it could run there before
+  }
+  StartThreadsOn(const StartThreadsOn&) = delete;
+  StartThreadsOn& operator=(const StartThreadsOn&) = delete;
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::vector<int> home_;
+  absl::Status status_;
+};
+
+}  // namespace
+
+absl::StatusOr<Measurement> TcpSubject::Run(const Workload& workload,
+                                            std::optional<int> server_core) {
+  absl::StatusOr<ChildProcess> server = ChildProcess::Start(
+      {.command = {server_program_, "tcp://127.0.0.1:0", "--mode", NameOf(mode_), "--congestion",
+                   kCongestionControl, "--quiet"},
+       .core = server_core,
+       .ready_prefix = "listening on "});
+  if (!server.ok()) return server.status();
+  TransportOptions transports;
+  transports.tcp.congestion_control = kCongestionControl;
+  const absl::StatusOr<Channel> channel =
+      Dial(server->ready_line(), {.mode = ProgressOf(mode_)}, transports);
+  if (!channel.ok()) return channel.status();
+  return RunEcho(*channel, workload, [&server]() -> absl::StatusOr<uint64_t> {
+    const absl::StatusOr<uint64_t> server_ns = CpuNsOf(server->pid());
+    if (!server_ns.ok()) return server_ns.status();
+    return OwnCpuNs() + *server_ns;
+  });
+}
+
+absl::StatusOr<Measurement> LoopbackSubject::Run(const Workload& workload,
+                                                 std::optional<int> server_core) {
+  services::EchoImpl echo;
+  std::optional<Server> server;
+  {
+    const StartThreadsOn there(server_core);
+    if (!there.status().ok()) return there.status();
+    server.emplace(ServerOptions{.mode = ProgressOf(mode_)});
+  }
+  absl::Status added = server->Add(services::Echo::Bind(echo));
+  if (!added.ok()) return added;
+  const absl::StatusOr<Endpoint> address = Listen(*server, kLoopbackAddress);
+  if (!address.ok()) return address.status();
+  const absl::StatusOr<Channel> channel = Dial(kLoopbackAddress, {.mode = ProgressOf(mode_)});
+  if (!channel.ok()) return channel.status();
+  return RunEcho(*channel, workload, []() -> absl::StatusOr<uint64_t> { return OwnCpuNs(); });
+}
+
+}  // namespace farcall::bench

@@ -1,0 +1,54 @@
+// Farcall as a subject: calls of the Echo service, as any client makes them.
+#ifndef FARCALL_BENCH_DEMO_FARCALL_SUBJECT_H_
+#define FARCALL_BENCH_DEMO_FARCALL_SUBJECT_H_
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "farcall/bench/demo/subject.h"
+
+namespace farcall::bench {
+
+// Over TCP between two processes.
+class TcpSubject : public Subject {
+ public:
+  // `server_program` is the path of farcall_echo_server.
+  TcpSubject(std::string server_program, Mode mode)
+      : server_program_(std::move(server_program)), mode_(mode) {}
+
+  std::string transport() const override { return "tcp"; }
+  std::string device() const override { return "kernel"; }
+  Mode mode() const override { return mode_; }
+  std::string path() const override { return "stream"; }
+
+  absl::StatusOr<Measurement> Run(const Workload& workload,
+                                  std::optional<int> server_core) override;
+
+ private:
+  const std::string server_program_;
+  const Mode mode_;
+};
+
+// With no wire, between two threads of this process: messages mostly change hands by pointer. What
+// is left is the cost of Farcall itself and of waking the other thread.
+class LoopbackSubject : public Subject {
+ public:
+  explicit LoopbackSubject(Mode mode) : mode_(mode) {}
+
+  std::string transport() const override { return "loopback"; }
+  std::string device() const override { return "memory"; }
+  Mode mode() const override { return mode_; }
+  std::string path() const override { return "eager"; }
+
+  absl::StatusOr<Measurement> Run(const Workload& workload,
+                                  std::optional<int> server_core) override;
+
+ private:
+  const Mode mode_;
+};
+
+}  // namespace farcall::bench
+
+#endif  // FARCALL_BENCH_DEMO_FARCALL_SUBJECT_H_

@@ -1,0 +1,137 @@
+#include "farcall/bench/demo/farcall_subject.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "farcall/bench/demo/echo_run.h"
+#include "farcall/rpc/server.h"
+#include "farcall/services/echo/echo_impl.h"
+#include "farcall/transports/dial.h"
+
+namespace farcall::bench {
+namespace {
+
+using std::chrono::milliseconds;
+
+Workload Short(Case kind, size_t bytes, int outstanding) {
+  return {.kind = kind,
+          .bytes = bytes,
+          .outstanding = outstanding,
+          .duration = milliseconds(20),
+          .warm_up = milliseconds(5)};
+}
+
+TEST_CASE("every workload runs over every transport") {
+  std::vector<std::unique_ptr<Subject>> subjects;
+  for (const Mode mode : {Mode::kEvent, Mode::kBusy}) {
+    subjects.push_back(std::make_unique<TcpSubject>(FARCALL_ECHO_SERVER, mode));
+    subjects.push_back(std::make_unique<LoopbackSubject>(mode));
+  }
+  for (const auto& subject : subjects) {
+    for (const Workload& workload :
+         {Short(Case::kLatency, 16, 1), Short(Case::kLatency, 4 << 10, 1),
+          Short(Case::kLatency, 64 << 10, 1), Short(Case::kLatency, 1 << 20, 2),
+          Short(Case::kThroughput, 32, 64), Short(Case::kBulkRequest, 1 << 20, 8),
+          Short(Case::kBulkReply, 1 << 20, 8)}) {
+      CAPTURE(subject->transport(), NameOf(subject->mode()), NameOf(workload.kind), workload.bytes);
+      const absl::StatusOr<Measurement> measurement = subject->Run(workload, std::nullopt);
+      CAPTURE(measurement.status());
+      REQUIRE(measurement.ok());
+      CHECK(measurement->latency.count() > 0);
+      CHECK(measurement->errors == 0);
+      CHECK(measurement->elapsed_ns >= 20'000'000);
+      CHECK(measurement->cpu_ns > 0);
+    }
+  }
+}
+
+TEST_CASE("a server that does not start is an error") {
+  TcpSubject subject("/nowhere/farcall_echo_server", Mode::kEvent);
+  CHECK(absl::IsNotFound(subject.Run(Short(Case::kLatency, 32, 1), std::nullopt).status()));
+}
+
+// What a server does to calls after the first `kHonest` of them.
+enum class Sin { kNone, kOtherStamp, kShort, kOtherAttachment, kError };
+constexpr int kHonest = 20;
+
+class Sinner {
+ public:
+  explicit Sinner(Sin sin) : sin_(sin) {}
+
+  absl::Status Say(Context& context, const services::SayRequest& request,
+                   Reply<services::SayReply>& reply) {
+    return honest_.Say(context, request, reply);
+  }
+  absl::Status Bytes(Context& context, const services::BytesRequest& request,
+                     Reply<services::BytesReply>& reply) {
+    if (++calls_ <= kHonest || sin_ == Sin::kNone) return honest_.Bytes(context, request, reply);
+    if (sin_ == Sin::kError) return absl::InternalError("no more");
+    std::vector<uint8_t> data;
+    if (request.data() != nullptr) data.assign(request.data()->begin(), request.data()->end());
+    if (sin_ == Sin::kOtherStamp) data.back() ^= uint8_t{1};
+    if (sin_ == Sin::kShort) data.pop_back();
+    if (context.attachment()) {
+      Buffer attachment = context.TakeAttachment();
+      if (sin_ == Sin::kOtherAttachment) attachment.data()[0] ^= std::byte{1};
+      reply.Attach(std::move(attachment));
+    }
+    reply.Finish(services::CreateBytesReply(reply, reply.CreateVector(data)));
+    return absl::OkStatus();
+  }
+  absl::Status Discard(Context& context, const services::DiscardRequest& request,
+                       Reply<services::DiscardReply>& reply) {
+    return honest_.Discard(context, request, reply);
+  }
+
+ private:
+  const Sin sin_;
+  int calls_ = 0;
+  services::EchoImpl honest_;
+};
+
+absl::StatusOr<Measurement> RunAgainst(Sin sin, const Workload& workload) {
+  Sinner sinner(sin);
+  Server server(ServerOptions{.mode = ProgressMode::kEvent});
+  REQUIRE(server.Add(services::Echo::Bind(sinner)).ok());
+  REQUIRE(Listen(server, "loopback://sinner").ok());
+  const absl::StatusOr<Channel> channel = Dial("loopback://sinner");
+  REQUIRE(channel.ok());
+  return RunEcho(*channel, workload, [] { return absl::StatusOr<uint64_t>(1); });
+}
+
+TEST_CASE("wrong replies are counted, and say which") {
+  const int outstanding = GENERATE(1, 8);
+  const Sin sin = GENERATE(Sin::kNone, Sin::kOtherStamp, Sin::kShort);
+  CAPTURE(outstanding, static_cast<int>(sin));
+  const absl::StatusOr<Measurement> measurement =
+      RunAgainst(sin, Short(Case::kLatency, 32, outstanding));
+  REQUIRE(measurement.ok());
+  if (sin == Sin::kNone) {
+    CHECK(measurement->errors == 0);
+  } else {
+    CHECK(measurement->errors > 0);
+    CHECK(measurement->first_error.find("the reply to call ") == 0);
+  }
+}
+
+TEST_CASE("a wrong attachment is a wrong reply") {
+  const absl::StatusOr<Measurement> measurement =
+      RunAgainst(Sin::kOtherAttachment, Short(Case::kLatency, 64 << 10, 1));
+  REQUIRE(measurement.ok());
+  CHECK(measurement->errors > 0);
+}
+
+TEST_CASE("a call that fails ends the run with its status") {
+  const int outstanding = GENERATE(1, 8);
+  CAPTURE(outstanding);
+  const absl::Status status =
+      RunAgainst(Sin::kError, Short(Case::kThroughput, 32, outstanding)).status();
+  CHECK(absl::IsInternal(status));
+  CHECK(status.message() == "no more");
+}
+
+}  // namespace
+}  // namespace farcall::bench

@@ -1,0 +1,35 @@
+// A server program in a process of its own, for tests.
+
+#ifndef FARCALL_TESTS_SERVICES_CHILD_H_
+#define FARCALL_TESTS_SERVICES_CHILD_H_
+
+#include <string>
+#include <vector>
+
+namespace farcall::testing {
+
+// Starts `command`, waits (10 s at most) for its line "listening on ADDRESS", and kills it at the
+// end. It dies with this process, too.
+class Child {
+ public:
+  explicit Child(const std::vector<std::string>& command);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // Empty when it did not come up.
+  const std::string& address() const { return address_; }
+  int pid() const { return pid_; }
+  // Sends `signal` and waits for the end (10 s at most, then SIGKILL); returns the exit status of
+  // waitpid.
+  int End(int signal);
+
+ private:
+  int pid_ = -1;
+  int output_ = -1;
+  std::string address_;
+};
+
+}  // namespace farcall::testing
+
+#endif  // FARCALL_TESTS_SERVICES_CHILD_H_

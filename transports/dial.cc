@@ -1,0 +1,104 @@
+#include "farcall/transports/dial.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace farcall {
+namespace {
+
+enum class Kind { kTcp, kLoopback, kPlanned, kUnknown };
+
+Kind KindOf(const Endpoint& endpoint) {
+  if (endpoint.scheme == "tcp" || endpoint.scheme == "unix" || endpoint.scheme == "auto") {
+    return Kind::kTcp;
+  }
+  if (endpoint.scheme == "loopback") return Kind::kLoopback;
+  if (endpoint.scheme == "rdma" || endpoint.scheme == "shm") return Kind::kPlanned;
+  return Kind::kUnknown;
+}
+
+absl::Status NotServed(const Endpoint& endpoint) {
+  constexpr char kSchemes[] = "there are tcp://, unix://, loopback:// and auto://";
+  if (KindOf(endpoint) == Kind::kPlanned) {
+    return absl::UnimplementedError(absl::StrCat(endpoint.ToString(), ": this version has no ",
+                                                 endpoint.scheme, " transport yet; ", kSchemes));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(endpoint.ToString(), ": unknown scheme; ", kSchemes));
+}
+
+// Until other paths exist, the best path to a host is TCP.
+Endpoint Resolved(Endpoint endpoint) {
+  if (endpoint.scheme == "auto") endpoint.scheme = "tcp";
+  return endpoint;
+}
+
+absl::StatusOr<Channel> DialThrough(const absl::StatusOr<std::shared_ptr<Transport>>& transport,
+                                    const Endpoint& endpoint, ChannelOptions options) {
+  if (!transport.ok()) return transport.status();
+  return Channel(*transport, Resolved(endpoint), std::move(options));
+}
+
+absl::StatusOr<Endpoint> ListenThrough(Server& server,
+                                       const absl::StatusOr<std::shared_ptr<Transport>>& transport,
+                                       const Endpoint& endpoint) {
+  if (!transport.ok()) return transport.status();
+  return server.Listen(*transport, Resolved(endpoint));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint) {
+  // Never destroyed: channels of static lifetime may outlive any other order.
+  static const auto* tcp = new std::shared_ptr<Transport>(MakeTcpTransport());
+  static const auto* loopback = new std::shared_ptr<Transport>(MakeLoopbackTransport());
+  switch (KindOf(endpoint)) {
+    case Kind::kTcp:
+      return *tcp;
+    case Kind::kLoopback:
+      return *loopback;
+    default:
+      return NotServed(endpoint);
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint,
+                                                        const TransportOptions& options) {
+  switch (KindOf(endpoint)) {
+    case Kind::kTcp:
+      return MakeTcpTransport(options.tcp);
+    case Kind::kLoopback:
+      return MakeLoopbackTransport(options.loopback);
+    default:
+      return NotServed(endpoint);
+  }
+}
+
+absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options) {
+  absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
+  if (!endpoint.ok()) return endpoint.status();
+  return DialThrough(TransportFor(*endpoint), *endpoint, std::move(options));
+}
+
+absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options,
+                             const TransportOptions& transport_options) {
+  absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
+  if (!endpoint.ok()) return endpoint.status();
+  return DialThrough(TransportFor(*endpoint, transport_options), *endpoint, std::move(options));
+}
+
+absl::StatusOr<Endpoint> Listen(Server& server, std::string_view address) {
+  absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
+  if (!endpoint.ok()) return endpoint.status();
+  return ListenThrough(server, TransportFor(*endpoint), *endpoint);
+}
+
+absl::StatusOr<Endpoint> Listen(Server& server, std::string_view address,
+                                const TransportOptions& transport_options) {
+  absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
+  if (!endpoint.ok()) return endpoint.status();
+  return ListenThrough(server, TransportFor(*endpoint, transport_options), *endpoint);
+}
+
+}  // namespace farcall

@@ -1,0 +1,54 @@
+// Dial and Listen: addresses in, channels and listening servers out.
+//
+//   tcp://host:port      TCP, IPv4 or IPv6
+//   unix:///path         a Unix stream socket
+//   loopback://name      in this process, no wire
+//   auto://host:port     the best path there is to host; today that is TCP
+//
+// The only library file that sees every transport. A program that wants one of them only can pass
+// it to Channel and Server::Listen itself.
+
+#ifndef FARCALL_TRANSPORTS_DIAL_H_
+#define FARCALL_TRANSPORTS_DIAL_H_
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "farcall/rpc/channel.h"
+#include "farcall/rpc/endpoint.h"
+#include "farcall/rpc/server.h"
+#include "farcall/rpc/transport.h"
+#include "farcall/transports/loopback/loopback.h"
+#include "farcall/transports/tcp/tcp.h"
+
+namespace farcall {
+
+// Options of the transports, each used where its scheme is.
+struct TransportOptions {
+  TcpOptions tcp = {};  // tcp, unix, auto
+  LoopbackOptions loopback = {};
+};
+
+// The transport that serves the endpoint's scheme. Without options it is one of the process, with
+// pools that are shared; with options it is a new one. INVALID_ARGUMENT lists the schemes that
+// there are. Thread-safe.
+absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint);
+absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint,
+                                                        const TransportOptions& options);
+
+// A channel to `address`. Returns at once: the connection is made in the background, and calls say
+// when it cannot be. INVALID_ARGUMENT says what is wrong with the address.
+absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options = {});
+absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options,
+                             const TransportOptions& transport_options);
+
+// Lets `server` listen at `address`; port 0 asks for a free one. Returns the address that was
+// bound. Errors as Transport::Listen, and INVALID_ARGUMENT as Dial.
+absl::StatusOr<Endpoint> Listen(Server& server, std::string_view address);
+absl::StatusOr<Endpoint> Listen(Server& server, std::string_view address,
+                                const TransportOptions& transport_options);
+
+}  // namespace farcall
+
+#endif  // FARCALL_TRANSPORTS_DIAL_H_
