@@ -56,7 +56,11 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
                       std::move(handler), std::move(convert));
     EventLoop& loop = operation->core_->loop();
     loop.AddAsyncWork();
-    loop.Submit(*operation);
+    if (operation->refused_.ok() && loop.IsDriver()) {
+      operation->core_->Start(*operation);  // no turn lost, and OnDone never runs inside it
+    } else {
+      loop.Submit(*operation);
+    }
   }
 
   AsyncCallOperation(std::shared_ptr<ChannelCore> core, PreparedCall call, uint64_t cancel_key,

@@ -59,9 +59,8 @@ class MessageBuilder : private BuilderMemory, public flatbuffers::FlatBufferBuil
   absl::StatusOr<Buffer> AllocateAttachment(size_t bytes) { return pool()->Allocate(bytes); }
 
   using BuilderMemory::pool;
-  bool finished() const {
-    return finished_flag_ && FlatBufferBuilder::finished;
-  }  // not cleared since
+  // Finish was called, and neither Release nor Clear since.
+  bool finished() const { return finished_flag_ && FlatBufferBuilder::finished; }
 
   // Gives the finished bytes and the attachment away. FAILED_PRECONDITION before Finish;
   // RESOURCE_EXHAUSTED when the memory ran out while it was built.

@@ -1,16 +1,17 @@
 // One call as its caller's side sees it: options in, outcome out, and the states between.
 //
-//   from       event                            to          why
-//   new        started                          waiting     no connection is ready, or the peer
-//   serves its fill waiting    a connection takes it            sending     its head has an id; the
-//   transport owns the message sending    the message left                 awaiting sending    the
-//   message came back            waiting     the connection ended first: not sent, try the next
-//   sending    deadline or cancel               withdrawn   the transport is asked for the message
-//   back withdrawn  the message came back            done        not sent withdrawn  the message
-//   left                 done        outcome unknown; CANCEL follows awaiting   deadline or cancel
-//   done        outcome unknown; CANCEL follows any sent   reply                            done
-//   answered any sent   the connection ended             done        outcome unknown waiting
-//   deadline, cancel, no connection  done        not sent
+//   from       event                           to         why
+//   new        started                         waiting    no connection, or the peer is full
+//   waiting    a connection takes it           sending    it has an id; the transport owns it
+//   waiting    deadline, cancel, nobody there  done       not sent
+//   sending    the message left                awaiting
+//   sending    the message came back           waiting    the connection ended: try the next
+//   sending    deadline or cancel              withdrawn  the transport is asked for the message
+//   withdrawn  the message came back           done       not sent
+//   withdrawn  the message left                done       outcome unknown; CANCEL follows
+//   awaiting   deadline or cancel              done       outcome unknown; CANCEL follows
+//   any sent   reply                           done       answered
+//   any sent   the connection ended            done       outcome unknown
 
 #ifndef FARCALL_RPC_CALL_H_
 #define FARCALL_RPC_CALL_H_

@@ -2,10 +2,14 @@
 //
 //   state        event                     to           and
 //   connecting   HELLO came                ready        waiting calls are sent
-//   connecting   the attempt failed        backoff      waiting calls fail (wait_for_ready ones
-//   stay) ready        the connection was lost   connecting   at once ready        the peer drains
-//   connecting   the old connection carries its calls to their end backoff      the pause is over
-//   connecting any          the last handle is gone   closed       every call ends
+//   connecting   the attempt failed        backoff      waiting calls fail, but for those that
+//                                                       wait_for_ready
+//   ready        the connection was lost   connecting   at once, or
+//                                          backoff      when it had not lasted either
+//   ready        the peer drains           likewise     the old connection carries its calls to
+//                                                       their end
+//   backoff      the pause is over         connecting
+//   any          the last handle is gone   closed       every call ends
 
 #ifndef FARCALL_RPC_CHANNEL_CORE_H_
 #define FARCALL_RPC_CHANNEL_CORE_H_

@@ -274,11 +274,7 @@ absl::Status EventLoop::RunBlocking(BlockingTask& task) {
 LoopExecutor EventLoop::executor() { return LoopExecutor(state_.get()); }
 asio::io_context& EventLoop::io() { return *state_->io; }
 Clock& EventLoop::clock() const { return state_->clock; }
-ProgressMode EventLoop::mode() const {
-  const ProgressMode mode = state_->options.mode;
-  const bool sleeps = mode == ProgressMode::kAdaptive && state_->spin <= Duration::zero();
-  return sleeps ? ProgressMode::kEvent : mode;
-}
+ProgressMode EventLoop::mode() const { return state_->options.mode; }
 
 void EventLoop::AddAsyncWork() { state_->AddAsyncWork(); }
 void EventLoop::RemoveAsyncWork() { state_->async_work.fetch_sub(1); }

@@ -146,7 +146,7 @@ class EventLoop {
   // posted here while the token is free lies until somebody drives.
   asio::io_context& io();
   Clock& clock() const;
-  // How it progresses in fact: kEvent for a kAdaptive that does not spin.
+  // As it works: kEvent for an adaptive loop that spins for no time at all.
   ProgressMode mode() const;
 
   // While the count is above zero somebody must drive even when nobody is blocked: pending

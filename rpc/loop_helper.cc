@@ -26,10 +26,18 @@ Duration SpinOf(const EventLoopOptions& options) {
                                                  : Duration::zero();
 }
 
+// Transports ask for the mode: a loop that never spins has no use for their pollers.
+EventLoopOptions Effective(EventLoopOptions given) {
+  if (given.mode == ProgressMode::kAdaptive && SpinOf(given) == Duration::zero()) {
+    given.mode = ProgressMode::kEvent;
+  }
+  return given;
+}
+
 }  // namespace
 
 LoopState::LoopState(EventLoopOptions given)
-    : options(std::move(given)),
+    : options(Effective(std::move(given))),
       clock(options.clock != nullptr ? *options.clock : Clock::Steady()),
       spin(SpinOf(options)),
       has_helper(options.helper_thread || options.dedicated),

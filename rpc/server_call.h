@@ -1,11 +1,13 @@
 // ServerCall: one call as the serving side sees it, from its announcement to its reply.
 //
-//   from       event                          to         why
-//   announced  the request is whole           running    its body verified, its method known
-//   announced  cancel, deadline, abandoned    gone       the payload is stopped
-//   running    cancel, deadline               running    the handler is told; its reply will be
-//   dropped running    the connection ended           orphaned   likewise running    the handler
-//   finished           gone       the reply is sent orphaned   the handler finished           gone
+//   from        event                          to         why
+//   announced   the request is whole           running    its body verified, its method known
+//   announced   cancel, deadline, abandoned    gone       the payload is stopped
+//   running     cancel, deadline               running    the handler is told; its reply will be
+//                                                         dropped
+//   running     the connection ended           orphaned   likewise
+//   running     the handler finished           gone       the reply is sent
+//   orphaned    the handler finished           gone
 //
 // Objects are recycled. All of it belongs to the driver of the connection's loop, except while a
 // worker thread runs the handler: that thread then owns the request and the reply until Finish.

@@ -50,7 +50,7 @@ Builder<T> PackedBuilder(const Channel& channel, const typename T::NativeTableTy
 
 template <class M>
 absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
-                                               Builder<typename M::Request> request,
+                                               Builder<typename M::Request>&& request,
                                                const CallOptions& options) {
   return TypedReply<typename M::Response>(
       CallBlocking(channel, PrepareCall(channel, M::info(), request, options)), M::info(),
@@ -69,7 +69,7 @@ absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
 // this. It may be cancelled by its cancellation slot: the call then ends with CANCELLED, unless its
 // answer came first.
 template <class M, class Token>
-auto AsyncCall(Channel& channel, Builder<typename M::Request> request, const CallOptions& options,
+auto AsyncCall(Channel& channel, Builder<typename M::Request>&& request, const CallOptions& options,
                Token&& token) {
   using Response = typename M::Response;
   return asio::async_initiate<Token, void(absl::StatusOr<Msg<Response>>)>(

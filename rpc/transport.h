@@ -6,16 +6,14 @@
 // (EventLoop::IsDriver()) unless it says "any thread". What every transport promises, proven by
 // tests/transports/conformance:
 //   - heads reach Admit in the order of Send; OnMessage follows when the payload is whole, so that
-//   a small
-//     message may overtake a large one, but a message without payload or with a small one (<= 64
-//     KiB) never overtakes an earlier one of that kind;
+//     a small message may overtake a large one, but a message without payload or with a small one
+//     (<= 64 KiB) never overtakes an earlier one of that kind;
 //   - a large payload never holds up control or small messages;
 //   - each message arrives whole and once; every callback runs exactly once and never inside the
-//   call
-//     that started it;
+//     call that started it;
 //   - no Withdraw, Abandon or Close frees memory that the wire may still touch;
 //   - a refused, oversize or malformed message harms its own message or its own connection, nobody
-//   else.
+//     else.
 
 #ifndef FARCALL_RPC_TRANSPORT_H_
 #define FARCALL_RPC_TRANSPORT_H_

@@ -333,7 +333,11 @@ class Chaos {
       case 0:
       case 1:
       case 2:
-        AskSomething();
+        if (Below(2) == 0) {
+          AskSomething();
+        } else {
+          world_.OnLoop([this] { AskSomething(); });
+        }
         break;
       case 3:
         if (!calls_.empty()) {
@@ -373,11 +377,13 @@ class Chaos {
   }
 
   void AskSomething() {
-    static constexpr size_t kSizes[] = {0, 1000, 60'000, 200'000, 2'000'000};
+    static constexpr size_t kSizes[] = {0, 1000, 60'000, 200'000, 1'000'000};
+    if (!world_.client) return;  // in a callback of the channel's end
     const std::string name = "call " + std::to_string(calls_.size());
     calls_[name] =
         world_.Ask(name, {.timeout = milliseconds(1 + Below(100)), .wait_for_ready = Below(2) == 0},
                    kSizes[Below(5)]);
+    if (Below(3) == 0) calls_[name]->then = [this] { AskSomething(); };
   }
 
   void AnswerSomething() {
@@ -394,7 +400,7 @@ class Chaos {
       return;
     }
     answered_.insert(name);
-    peer->Say(reply, {}, AnswerBody(world_, name, Below(2) == 0 ? 0 : 1'000'000));
+    peer->Say(reply, {}, AnswerBody(world_, name, Below(2) == 0 ? 0 : 500'000));
   }
 
   void Listen() {
@@ -425,7 +431,7 @@ class Chaos {
 };
 
 TEST_CASE("calls beside servers that come, go and answer at random") {
-  for (uint32_t seed = 1; seed <= 60; ++seed) {
+  for (uint32_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     Chaos(seed).Run(300);
   }

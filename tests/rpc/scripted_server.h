@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,10 +17,18 @@ namespace farcall::testing {
 
 // A call under way, and how it ended.
 struct Asked {
+  void End(absl::StatusOr<Msg<Answer>> reply) {
+    ++ended;
+    status = reply.status();
+    if (reply.ok()) answer.emplace(*std::move(reply));
+    if (then) std::exchange(then, nullptr)();
+  }
+
   int ended = 0;
   absl::Status status;
   std::optional<Msg<Answer>> answer;
   CallInfo info;
+  std::function<void()> then;  // in the callback, afterwards
   asio::cancellation_signal cancel;
 };
 
@@ -86,10 +95,7 @@ struct ClientWorld : World {
     client->AsyncDo(Asking(*client, action, 0, data_bytes), options,
                     asio::bind_cancellation_slot(asked->cancel.slot(),
                                                  [asked](absl::StatusOr<Msg<Answer>> reply) {
-                                                   ++asked->ended;
-                                                   asked->status = reply.status();
-                                                   if (reply.ok())
-                                                     asked->answer.emplace(*std::move(reply));
+                                                   asked->End(std::move(reply));
                                                  }));
     return asked;
   }

@@ -71,7 +71,6 @@ TEST_CASE("every kind but the five is refused") {
   PrefixBytes bytes = Encode({.kind = RecordKind::kAbort, .transfer = 1});
   for (int kind = 0; kind < 256; ++kind) {
     bytes[0] = static_cast<std::byte>(kind);
-    Prefix prefix;
     const bool known = kind >= 1 && kind <= 5;
     // All of them but MESSAGE, BEGIN and CHUNK are whole as they stand.
     if (!known) {
