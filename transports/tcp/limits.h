@@ -37,8 +37,10 @@ inline constexpr uint64_t kCopyBytes = 4096;
 // call, small enough for the second-level cache.
 inline constexpr size_t kReadBufferBytes = size_t{64} << 10;
 
-// At most this many regions in one system call. Four a message at worst: 16 small messages.
+// At most this many regions in one system call, two to four a message, and no new record beyond so
+// many bytes.
 inline constexpr size_t kMaxGather = 128;
+inline constexpr size_t kMaxGatherBytes = size_t{1} << 20;
 
 // Transfers take turns of so many bytes. One message's bytes stay together, and in the caches, as
 // long as it is not much larger than others that wait.

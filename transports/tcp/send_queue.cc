@@ -36,7 +36,7 @@ class SendQueue::Planner {
 
   bool full() const {
     return batch_.count + kRegionsPerRecord > batch_.regions.size() ||
-           batch_.bytes >= kBytesPerTurn;
+           batch_.bytes >= kMaxGatherBytes;
   }
 
   void PlanControl(const Control& control) {
