@@ -62,7 +62,7 @@ class Context {
   const LoopExecutor& executor() const { return executor_; }
 
  protected:
-  explicit Context(LoopExecutor executor) : executor_(std::move(executor)) {}
+  explicit Context(LoopExecutor executor) : executor_(executor) {}
   ~Context() = default;
 
   const LoopExecutor executor_;

@@ -38,8 +38,8 @@ struct WakeAllocator {
   using value_type = T;
   explicit WakeAllocator(LoopState& owner) : loop(&owner) {}
   template <typename U>
-  WakeAllocator(const WakeAllocator<U>& other)
-      : loop(other.loop) {}  // NOLINT: implicit by contract
+  // NOLINTNEXTLINE(google-explicit-constructor): Asio's rebinding is implicit
+  WakeAllocator(const WakeAllocator<U>& other) : loop(other.loop) {}
 
   T* allocate(size_t count) {
     assert(count * sizeof(T) <= sizeof(loop->wake_block));

@@ -25,10 +25,10 @@ void LoopExecutor::Submit(LoopState* loop, LoopTask& task) { loop->Submit(task);
 namespace {
 
 // The smallest size class that holds `bytes`; sizes.size() when none does.
-template <size_t kCount>
-size_t ClassOf(const std::array<size_t, kCount>& sizes, size_t bytes) {
+template <size_t Count>
+size_t ClassOf(const std::array<size_t, Count>& sizes, size_t bytes) {
   size_t index = 0;
-  while (index < kCount && sizes[index] < bytes) ++index;
+  while (index < Count && sizes[index] < bytes) ++index;
   return index;
 }
 

@@ -17,6 +17,7 @@
 
 #include "farcall/rpc/buffer_pool.h"
 #include "farcall/rpc/mutex.h"
+#include "farcall/rpc/poison.h"
 #include "farcall/tests/rpc/heap_count.h"
 
 namespace farcall {
@@ -198,6 +199,25 @@ TEST_CASE("a freed slot is the next one out") {
   first.Reset();
   CHECK(MustAllocate(pool, 600).data() == address);
 }
+
+#ifdef FARCALL_ADDRESS_SANITIZER
+extern "C" int __asan_address_is_poisoned(const volatile void* address);
+
+TEST_CASE("a touch of a released buffer is reported") {
+  BufferPool pool;
+  Buffer buffer = MustAllocate(pool, 1000);
+  const std::byte* const address = buffer.data();
+  CHECK_FALSE(__asan_address_is_poisoned(address));
+  CHECK_FALSE(__asan_address_is_poisoned(address + 1023));
+  CHECK(__asan_address_is_poisoned(address + 1024));  // the neighbour was never handed out
+  buffer.Reset();
+  CHECK(__asan_address_is_poisoned(address));
+  CHECK(__asan_address_is_poisoned(address + 1023));
+  buffer = MustAllocate(pool, 600);
+  CHECK(buffer.data() == address);
+  CHECK_FALSE(__asan_address_is_poisoned(address + 1023));
+}
+#endif
 
 TEST_CASE("the books balance") {
   CountedPool counted;

@@ -19,7 +19,7 @@ using faulty::FaultyConnection;
 // What connections and connects share; outlives the transport with them. Thread-safe.
 class Fate {
  public:
-  Fate(FaultPlan plan, uint64_t seed) : plan_(std::move(plan)), seed_(seed), dice_(seed) {}
+  Fate(FaultPlan plan, uint64_t seed) : plan_(plan), seed_(seed), dice_(seed) {}
 
   struct Connect {
     bool refused = false;
@@ -53,7 +53,7 @@ class Fate {
 class FaultyTransport final : public Transport {
  public:
   FaultyTransport(std::shared_ptr<Transport> inner, FaultPlan plan, uint64_t seed)
-      : inner_(std::move(inner)), fate_(std::make_shared<Fate>(std::move(plan), seed)) {}
+      : inner_(std::move(inner)), fate_(std::make_shared<Fate>(plan, seed)) {}
 
   std::unique_ptr<PendingConnect> Connect(EventLoop& loop, const Endpoint& endpoint,
                                           TimePoint deadline, ConnectDone done) override {
@@ -102,7 +102,7 @@ class FaultyTransport final : public Transport {
 
 std::shared_ptr<Transport> MakeFaultyTransport(std::shared_ptr<Transport> inner, FaultPlan plan,
                                                uint64_t seed) {
-  return std::make_shared<FaultyTransport>(std::move(inner), std::move(plan), seed);
+  return std::make_shared<FaultyTransport>(std::move(inner), plan, seed);
 }
 
 }  // namespace farcall

@@ -199,16 +199,17 @@ TEST_CASE("messages of one turn leave in one system call") {
 }
 
 TEST_CASE("small messages overtake a large payload on the same connection") {
-  Node server(MakeTcpTransport());
-  server.on_link = Echo;
-  const Endpoint address = server.Listen();
-  Node client(MakeTcpTransport());
-  Link& link = *client.Connect(address).value();
+  // Before the nodes: callbacks use them as long as a node lives.
   const std::string large = Pattern(1 << 20);
   std::string huge;
   for (int i = 0; i < 192; ++i) huge += large;
   int small_before_huge = 0;
   bool huge_back = false;
+  Node server(MakeTcpTransport());
+  server.on_link = Echo;
+  const Endpoint address = server.Listen();
+  Node client(MakeTcpTransport());
+  Link& link = *client.Connect(address).value();
   client.On([&] {
     link.on_message = [&](Link& self, Message& message) {
       if (message.body.size() == huge.size()) {
@@ -259,6 +260,14 @@ TEST_CASE("a withdrawn payload stops within two chunks") {
   CHECK(link.info().counters.bytes_sent - left_before <= 2 * kMaxChunk);
 }
 
+// UBSan looks whether an object is one through a pipe: without descriptors it finds that none is.
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+#define FARCALL_TEST_NEEDS_DESCRIPTORS
+#endif
+#endif
+
+#ifndef FARCALL_TEST_NEEDS_DESCRIPTORS
 TEST_CASE("accepting waits out a lack of descriptors") {
   std::atomic<int> lines = 0;
   SetLogSink([&](LogLevel, std::string_view line) {
@@ -280,6 +289,7 @@ TEST_CASE("accepting waits out a lack of descriptors") {
   SetLogSink(nullptr);
   ::close(last);
 }
+#endif
 
 TEST_CASE("a spinning loop") {
   Node server(MakeTcpTransport(), ProgressMode::kBusy);
