@@ -46,6 +46,11 @@ inline constexpr size_t kMaxGatherBytes = size_t{1} << 20;
 // long as it is not much larger than others that wait.
 inline constexpr uint64_t kTransferTurn = uint64_t{1} << 20;
 
+// So many messages leave without waiting for the end of the turn: the peer works on them while the
+// next are built. Without it two sides with 64 calls in flight take turns, one idle while the other
+// works, at half the rate; a system call for 16 messages costs each some 5 % of its own work.
+inline constexpr size_t kMessagesBeforeFlush = 16;
+
 // What one connection may read or write in one turn before the others of its loop get theirs.
 inline constexpr size_t kBytesPerTurn = size_t{256} << 10;
 inline constexpr size_t kCallsPerTurn = 16;

@@ -45,7 +45,10 @@ Ticket Stream::Send(Message message, SendDone done) {
   }
   const Ticket ticket = queue_.Push(std::move(message), std::move(done));
   if (queue_.has_finished()) resume_.SubmitTo(loop_);  // it did not fit
-  if (!write_waits_) end_of_turn_.RunAtEndOfTurnOf(loop_);
+  if (!write_waits_) {
+    end_of_turn_.RunAtEndOfTurnOf(loop_);
+    if (++unflushed_ >= kMessagesBeforeFlush) Flush();
+  }
   return ticket;
 }
 

@@ -150,6 +150,7 @@ class Stream final : public std::enable_shared_from_this<Stream>,
   bool rearm_ = false;        // at the end of the turn, after what is sent
   bool read_more_ = false;    // the turn's share was used up
   bool write_more_ = false;   // likewise
+  size_t unflushed_ = 0;      // messages queued since the last flush
   bool hot_ = false;          // a poller of the loop
   TimePoint last_hot_{};      // when something was last received while hot
 
