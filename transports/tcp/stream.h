@@ -107,6 +107,7 @@ class Stream final : public std::enable_shared_from_this<Stream>,
   void AfterRead(ReadEnd end);
   ssize_t ReceiveOnce(Assembler::Regions& regions);
   void OnReadable(const boost::system::error_code& error);
+  void OnReadTurn();
   void WaitReadable();
   void OnReadFailed(ssize_t result, int error);
   void OnViolation(const absl::Status& rule);
@@ -156,6 +157,7 @@ class Stream final : public std::enable_shared_from_this<Stream>,
 
   HandlerMemory read_memory_;
   HandlerMemory write_memory_;
+  OwnedTask<Stream> read_{*this, &Stream::OnReadTurn};
   OwnedTask<Stream> end_of_turn_{*this, &Stream::OnEndOfTurn};
   OwnedTask<Stream> resume_{*this, &Stream::OnResume};
   Alarm handshake_{*this, &Stream::OnHandshakeTimeout};
