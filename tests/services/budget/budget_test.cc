@@ -1,8 +1,11 @@
 // What a small call on a warm channel costs, counted from outside of both processes: heap
-// allocations by a preloaded malloc (malloc_count.cc), system calls by strace.
+// allocations by a preloaded malloc (malloc_count.cc), system calls by strace; and what an idle
+// connection costs, by the resident size.
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -189,6 +192,33 @@ TEST_CASE("a steady blocking call is one send and one receive a side") {
   }
   CHECK(Rise(few.client, many.client, {"futex"}) <= 0);
   if (mode == "busy") CHECK(Rise(few.server, many.server, {"futex"}) <= 0);
+}
+
+// For this process and its children.
+bool MayOpen(rlim_t files) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < files) return false;
+  limit.rlim_cur = std::max(limit.rlim_cur, files);
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+TEST_CASE("an idle connection is at most 16 KiB a side") {
+  if (!MayOpen(4096)) {
+    WARN("this machine allows less than 4096 open files: connections were not counted");
+    return;
+  }
+  const Child server({kPrograms + "/farcall_echo_server", "tcp://127.0.0.1:0", "--quiet"});
+  REQUIRE_FALSE(server.address().empty());
+  std::istringstream slopes(Output(kPrograms + "/budget_crowd " + server.address() + " " +
+                                   std::to_string(server.pid()) + " 1000 2000"));
+  int64_t client_bytes = -1;
+  int64_t server_bytes = -1;
+  REQUIRE(slopes >> client_bytes >> server_bytes);
+  INFO("client " << client_bytes << ", server " << server_bytes << " bytes a connection");
+  CHECK(client_bytes > 0);  // else the crowd was not there
+  CHECK(client_bytes <= 16 * 1024);
+  CHECK(server_bytes > 0);
+  CHECK(server_bytes <= 16 * 1024);
 }
 
 }  // namespace
