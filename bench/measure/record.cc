@@ -89,8 +89,8 @@ void AppendRecord(const Record& record, std::string& out) {
   object.Add("bytes", record.bytes);
   object.Add("outstanding", record.outstanding);
   object.Add("connections", record.connections);
-  object.Add("idle_connections", record.idle_connections);
-  object.Add("beside_bytes", record.beside_bytes);
+  if (record.idle_connections > 0) object.Add("idle_connections", record.idle_connections);
+  if (record.beside_bytes > 0) object.Add("beside_bytes", record.beside_bytes);
   object.Add("round", record.round);
   object.Add("core_distance_ns", record.core_distance_ns);
   object.Add("samples", record.samples);
