@@ -280,8 +280,12 @@ size_t ServerSession::Orphan() {
 }
 
 void ServerSession::OnEnded(const absl::Status& status) {
-  Log(LogLevel::kInfo, absl::StrCat("server: connection of ", peer_address(), " ended: ",
-                                    status.message(), " (", calls_.size(), " calls under way)"));
+  // A broken rule or limit is for somebody to look at; that peers go is not.
+  const bool fault = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ||
+                     absl::IsResourceExhausted(status);
+  Log(fault ? LogLevel::kWarning : LogLevel::kInfo,
+      absl::StrCat("server: connection of ", peer_address(), " ended: ", status.message(), " (",
+                   calls_.size(), " calls under way)"));
   Orphan();
   home_.Bury(*this);
 }

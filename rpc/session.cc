@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
-#include "farcall/rpc/log.h"
 #include "farcall/rpc/metadata.h"
 
 namespace farcall {
@@ -51,21 +50,16 @@ void Session::End(const absl::Status& reason) {
   connection_->Close(reason);
 }
 
-void Session::GiveUp(const absl::Status& reason) {
-  if (!ending_) Log(LogLevel::kWarning, absl::StrCat("closing connection: ", reason.message()));
-  End(reason);
-}
-
 absl::Status Session::Violation(absl::string_view rule) {
   absl::Status status =
       absl::InvalidArgumentError(absl::StrCat("protocol violation by ", peer_address_, ": ", rule));
-  GiveUp(status);
+  End(status);
   return status;
 }
 
 void Session::SendAnswer(Message message) {
   if (unread_answers_ >= options_.limits.max_unread_answers) {
-    GiveUp(absl::ResourceExhaustedError(absl::StrCat(
+    End(absl::ResourceExhaustedError(absl::StrCat(
         peer_address_, " does not read its answers: ", unread_answers_,
         " wait already (limits.max_unread_answers); read them, or make fewer calls at once")));
     return;
@@ -77,7 +71,7 @@ void Session::SendAnswer(Message message) {
     --unread_answers_;
     unread_bytes_ -= bytes;
     if (absl::IsResourceExhausted(result.status)) {
-      GiveUp(absl::ResourceExhaustedError(
+      End(absl::ResourceExhaustedError(
           absl::StrCat(peer_address_, " does not read its answers: ", result.status.message())));
     }
   });
@@ -201,7 +195,7 @@ void Session::OnTimer() {
   const TimePoint now = loop_.now();
   const ConnectionCounters counters = connection_->info().counters;
   if (TakesNothing(now, counters.bytes_sent)) {
-    GiveUp(absl::UnavailableError(
+    End(absl::ResourceExhaustedError(
         absl::StrCat(peer_address_, " does not read: ", unread_answers_, " answers (",
                      unread_bytes_, " bytes) wait for it, and it took nothing for ",
                      Seconds(now - takes_nothing_since_), " s (keepalive.stall_timeout)")));

@@ -83,8 +83,6 @@ class Session : private Receiver, private Timer {
 
   void OnHello(const FrameHeader& header, const Head& head);
   void OnGoAway(const FrameHeader& header, const Head& head);
-  // End, with a line in the log: the peer's doing, and worth knowing.
-  void GiveUp(const absl::Status& reason);
   bool TakesNothing(TimePoint now, uint64_t bytes_sent);
 
   // Constant after construction.
