@@ -28,9 +28,11 @@ using testing::Eventually;
 
 // ---- the healthy caller ----
 
-HealthyCaller::HealthyCaller(const Endpoint& server, size_t body_bytes)
+HealthyCaller::HealthyCaller(const Endpoint& server, size_t body_bytes,
+                             std::shared_ptr<EventLoop> loop,
+                             const std::shared_ptr<Transport>& transport)
     : body_bytes_(body_bytes),
-      channel_(MakeTcpTransport(), server, {.mode = ProgressMode::kEvent}),
+      channel_(transport, server, {.loop = std::move(loop), .mode = ProgressMode::kEvent}),
       thread_([this] { Run(); }) {}
 
 HealthyCaller::~HealthyCaller() {

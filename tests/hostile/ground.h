@@ -21,8 +21,10 @@ namespace farcall::hostile {
 // Makes one call after the other in a thread of its own until it is destroyed.
 class HealthyCaller {
  public:
-  // `body_bytes` are echoed by each call.
-  explicit HealthyCaller(const Endpoint& server, size_t body_bytes = 100);
+  // `body_bytes` are echoed by each call. An empty loop or transport: of its own.
+  explicit HealthyCaller(const Endpoint& server, size_t body_bytes = 100,
+                         std::shared_ptr<EventLoop> loop = {},
+                         const std::shared_ptr<Transport>& transport = MakeTcpTransport());
   ~HealthyCaller();
 
   // Waits until `calls` more calls were answered. False when one ever failed, or none comes.
