@@ -17,7 +17,8 @@
 #endif
 #endif
 #ifdef FARCALL_TEST_SANITIZED
-#include <sanitizer/allocator_interface.h>
+// Of sanitizer/allocator_interface.h, which GCC's packages do not bring along.
+extern "C" size_t __sanitizer_get_current_allocated_bytes();
 #endif
 
 namespace farcall::hostile {

@@ -260,7 +260,8 @@ TEST_CASE("memory and descriptors stay flat while every fault is played again an
   LogLines log;
   Ground ground(CaseOptions());
   std::vector<Case> cases;
-  for (auto& table : {RecordCases(), ChunkCases(), HeaderCases(), HelloCases(), RequestCases()}) {
+  for (auto& table :
+       {RecordCases(), ChunkCases(), HeaderCases(), FieldCases(), HelloCases(), RequestCases()}) {
     cases.insert(cases.end(), table.begin(), table.end());
   }
   const auto play = [&] {

@@ -99,13 +99,47 @@ std::vector<Case> RecordCases() {
   return cases;
 }
 
+namespace {
+
+std::string ChunkPrefix(uint64_t offset, uint64_t length, uint32_t transfer = 1) {
+  return Bytes({.kind = kChunk, .transfer = transfer, .first = offset, .second = length});
+}
+
+std::vector<Case> ChunkNumbers() {
+  const std::string& hi = Hi();
+  const std::string head = Head(Ask());
+  const std::string begun = hi + Begin(1, head, 600'000);
+  std::vector<Case> cases;
+  for (const uint64_t length : {uint64_t{0}, kMaxChunk + 1, kTwo31, kMax32, kTwo63, kMax64}) {
+    cases.push_back({Sized("CHUNK length", length), begun + ChunkPrefix(0, length), Expect::kCut,
+                     "the length of a CHUNK is 1 to 262144"});
+  }
+  for (const uint64_t offset : {uint64_t{1}, kTwo31, kMax32, kTwo63, kMax64 - 1}) {
+    cases.push_back({Sized("CHUNK offset", offset), begun + ChunkPrefix(offset, 1), Expect::kCut,
+                     "chunks come in order"});
+  }
+  for (const uint64_t transfer : {uint64_t{2}, kTwo31 - 1, kTwo31, kMax32}) {
+    const auto number = static_cast<uint32_t>(transfer);
+    cases.push_back({Sized("BEGIN transfer", transfer), hi + Begin(number, head, 70'000),
+                     Expect::kCut, "transfers are numbered in order: 1 is next"});
+    cases.push_back({Sized("CHUNK transfer", transfer), begun + ChunkPrefix(0, 1, number),
+                     Expect::kCut, "a CHUNK belongs to a transfer that is under way"});
+  }
+  for (const uint64_t bytes : {kTwo31 - 1, kTwo31, kMax32, kTwo63, kMax64}) {
+    cases.push_back({Sized("BEGIN body", bytes), hi + Begin(1, head, bytes), Expect::kRefused,
+                     "max_body_bytes", kExhausted});
+    cases.push_back({Sized("BEGIN attachment", bytes), hi + Begin(1, head, 0, bytes),
+                     Expect::kRefused, "max_attachment_bytes", kExhausted});
+  }
+  return cases;
+}
+
+}  // namespace
+
 std::vector<Case> ChunkCases() {
   const std::string& hi = Hi();
   const std::string head = Head(Ask());
   const std::string begun = hi + Begin(1, head, 600'000);
-  const auto chunk = [](uint64_t offset, uint64_t length, uint32_t transfer = 1) {
-    return Bytes({.kind = kChunk, .transfer = transfer, .first = offset, .second = length});
-  };
   const std::string most(kMaxChunk, 'c');
   std::vector<Case> cases = {
       {"BEGIN of 0", hi + Begin(1, head, 0), Expect::kCut, "payload of a BEGIN is more than"},
@@ -125,47 +159,27 @@ std::vector<Case> ChunkCases() {
       {"BEGIN of 2^64 together", hi + Begin(1, head, kTwo63, kTwo63), Expect::kCut, "fit 64 bits"},
       {"the first transfer is 0", hi + Begin(0, head, 70'000), Expect::kCut, "is at least 1"},
       {"a transfer number used twice", begun + Begin(1, head, 70'000), Expect::kCut, "2 is next"},
-      {"CHUNK out of order", begun + chunk(1, 10), Expect::kCut, "offset 0 of transfer 1 is next"},
-      {"CHUNK overlapping", begun + Chunk(1, 0, "0123456789") + chunk(9, 10), Expect::kCut,
+      {"CHUNK out of order", begun + ChunkPrefix(1, 10), Expect::kCut,
+       "offset 0 of transfer 1 is next"},
+      {"CHUNK overlapping", begun + Chunk(1, 0, "0123456789") + ChunkPrefix(9, 10), Expect::kCut,
        "offset 10 of transfer 1 is next"},
       {"CHUNK beyond the end",
-       begun + Chunk(1, 0, most) + Chunk(1, kMaxChunk, most) + chunk(2 * kMaxChunk, kMaxChunk),
+       begun + Chunk(1, 0, most) + Chunk(1, kMaxChunk, most) +
+           ChunkPrefix(2 * kMaxChunk, kMaxChunk),
        Expect::kCut, "a CHUNK ends with its payload"},
-      {"CHUNK after the end",
-       hi + Transfer(1, Head({.type = kCancel, .call = 7}), std::string(70'000, 'x')),
-       Expect::kEnded, "a payload on a control frame"},
-      {"CHUNK after the end of a request",
-       hi + Transfer(1, head, Padded(70'000)) + chunk(70'000, 1), Expect::kCut,
-       "that is under way, not 1"},
-      {"CHUNK of a message never announced", hi + chunk(0, 1), Expect::kCut, "under way, not 1"},
-      {"CHUNK after ABORT", begun + Abort(1) + chunk(0, 1), Expect::kCut, "under way, not 1"},
+      {"CHUNK after the end", hi + Transfer(1, head, Padded(70'000)) + ChunkPrefix(70'000, 1),
+       Expect::kCut, "that is under way, not 1"},
+      {"CHUNK of a message never announced", hi + ChunkPrefix(0, 1), Expect::kCut,
+       "under way, not 1"},
+      {"CHUNK after ABORT", begun + Abort(1) + ChunkPrefix(0, 1), Expect::kCut, "under way, not 1"},
       {"ABORT of nothing", hi + Abort(1), Expect::kCut, "ABORT ends a transfer that is under way"},
       {"ABORT twice", begun + Abort(1) + Abort(1), Expect::kCut, "ABORT ends a transfer"},
       {"ABANDON of nothing", hi + Abandon(1), Expect::kCut, "ABANDON names a transfer that began"},
-      {"CHUNK offset = 2^64-1", begun + chunk(kMax64, 1), Expect::kCut, "CHUNK fits 64 bits"},
+      {"CHUNK offset = 2^64-1", begun + ChunkPrefix(kMax64, 1), Expect::kCut, "CHUNK fits 64 bits"},
       {"ABORT ends the call", begun + Chunk(1, 0, "x") + Abort(1), Expect::kRefused,
        "gave the message up after 1 of 600000", absl::StatusCode::kCancelled}};
-  for (const uint64_t length : {uint64_t{0}, kMaxChunk + 1, kTwo31, kMax32, kTwo63, kMax64}) {
-    cases.push_back({Sized("CHUNK length", length), begun + chunk(0, length), Expect::kCut,
-                     "the length of a CHUNK is 1 to 262144"});
-  }
-  for (const uint64_t offset : {uint64_t{1}, kTwo31, kMax32, kTwo63, kMax64 - 1}) {
-    cases.push_back({Sized("CHUNK offset", offset), begun + chunk(offset, 1), Expect::kCut,
-                     "chunks come in order"});
-  }
-  for (const uint64_t transfer : {uint64_t{2}, kTwo31 - 1, kTwo31, kMax32}) {
-    const auto number = static_cast<uint32_t>(transfer);
-    cases.push_back({Sized("BEGIN transfer", transfer), hi + Begin(number, head, 70'000),
-                     Expect::kCut, "transfers are numbered in order: 1 is next"});
-    cases.push_back({Sized("CHUNK transfer", transfer), begun + chunk(0, 1, number), Expect::kCut,
-                     "a CHUNK belongs to a transfer that is under way"});
-  }
-  for (const uint64_t bytes : {kTwo31 - 1, kTwo31, kMax32, kTwo63, kMax64}) {
-    cases.push_back({Sized("BEGIN body", bytes), hi + Begin(1, head, bytes), Expect::kRefused,
-                     "max_body_bytes", kExhausted});
-    cases.push_back({Sized("BEGIN attachment", bytes), hi + Begin(1, head, 0, bytes),
-                     Expect::kRefused, "max_attachment_bytes", kExhausted});
-  }
+  const std::vector<Case> numbers = ChunkNumbers();
+  cases.insert(cases.end(), numbers.begin(), numbers.end());
   std::string many = hi;  // small enough to fit a call each, and more than may be unfinished
   for (uint32_t i = 1; i <= 1025; ++i) many += Begin(i, Head(Ask(100 + i)), kServerBody + 1);
   cases.push_back({"too many transfers", many, Expect::kCut, "at most 1024 transfers"});
@@ -175,12 +189,6 @@ std::vector<Case> ChunkCases() {
 std::vector<Case> HeaderCases() {
   const std::string& hi = Hi();
   const auto bent = [&](const Header& header) { return hi + Message(Bytes(header), AskBody()); };
-  const auto with = [&](const FieldWords& field) {
-    return hi + Message(Head(Ask(), {field}), AskBody());
-  };
-  const auto key = [&](size_t bytes) {
-    return with({.key = std::string(bytes, 'k'), .value = "v"});
-  };
   Header ask = Ask();
   std::vector<Case> cases = {
       {"request flags",
@@ -213,7 +221,23 @@ std::vector<Case> HeaderCases() {
        Expect::kRefused, "no streams", absl::StatusCode::kUnimplemented},
       {"a method of an unknown service",
        bent({.type = kRequest, .call = 1, .method = ask.method ^ 1, .timeout = kMinuteNs}),
-       Expect::kRefused, "", absl::StatusCode::kUnimplemented},
+       Expect::kRefused, "", absl::StatusCode::kUnimplemented}};
+  for (const uint8_t type : std::initializer_list<uint8_t>{0, 8, 127, 255}) {
+    cases.push_back({Sized("frame type", type), hi + Message(Bytes(Header{.type = type})),
+                     Expect::kEnded, "unknown frame type"});
+  }
+  return cases;
+}
+
+std::vector<Case> FieldCases() {
+  const std::string& hi = Hi();
+  const auto with = [&](const FieldWords& field) {
+    return hi + Message(Head(Ask(), {field}), AskBody());
+  };
+  const auto key = [&](size_t bytes) {
+    return with({.key = std::string(bytes, 'k'), .value = "v"});
+  };
+  std::vector<Case> cases = {
       {"metadata key of 0", key(0), Expect::kEnded, "a metadata key is empty"},
       {"metadata key of 1", key(1), Expect::kServed},
       {"metadata key of 254", key(254), Expect::kServed},
@@ -228,10 +252,6 @@ std::vector<Case> HeaderCases() {
       {"reserved byte of a field", with({.key = "k", .reserved = 1}), Expect::kEnded, "reserved"},
       {"a status message on a request", with({.kind = kStatusMessage}), Expect::kEnded, "kind 2"},
       {"a field of HELLO on a request", with({.kind = kLimits}), Expect::kEnded, "kind 4"}};
-  for (const uint8_t type : std::initializer_list<uint8_t>{0, 8, 127, 255}) {
-    cases.push_back({Sized("frame type", type), hi + Message(Bytes(Header{.type = type})),
-                     Expect::kEnded, "unknown frame type"});
-  }
   for (const uint8_t kind : std::initializer_list<uint8_t>{0, 7, 31, 32, 33, 255}) {
     cases.push_back(
         {Sized("field kind", kind), with({.kind = kind}), Expect::kEnded, "a field of kind"});
@@ -351,6 +371,9 @@ std::vector<Case> RequestCases() {
        Expect::kServed},
       {"CANCEL of nothing", hi + cancel, Expect::kIgnored},
       {"CANCEL twice", hi + begin + cancel + cancel, Expect::kIgnored},
+      {"CANCEL with a large body",
+       hi + Transfer(1, Head({.type = kCancel, .call = 7}), std::string(70'000, 'x')),
+       Expect::kEnded, "a payload on a control frame"},
       {"CANCEL with a body", hi + Message(Bytes(Header{.type = kCancel, .call = 1}), "x"),
        Expect::kEnded, "payload on a control"},
       {"a REPLY from the caller",

@@ -40,7 +40,8 @@ std::string AskMessage(uint64_t id = 1);
 
 std::vector<Case> RecordCases();   // transports/tcp/wire_format.md
 std::vector<Case> ChunkCases();    // its transfers
-std::vector<Case> HeaderCases();   // rpc/wire_format.md: header, fields, metadata
+std::vector<Case> HeaderCases();   // rpc/wire_format.md: header
+std::vector<Case> FieldCases();    // fields and metadata
 std::vector<Case> HelloCases();    // HELLO
 std::vector<Case> RequestCases();  // the conversation
 
