@@ -23,6 +23,7 @@ namespace farcall::fuzz {
 namespace {
 
 constexpr size_t kPoolBytes = size_t{8} << 20;
+constexpr size_t kLarge = 100'000;  // goes in chunks
 constexpr char kEnough[] = "enough";
 
 const tcp::Pools& Pools() {
@@ -104,7 +105,7 @@ class Link final : private Receiver {
         break;
       case 3:
       case 4:
-        Send(100'000);
+        Send(kLarge);
         break;
       case 5:
         Send(0);
@@ -124,8 +125,9 @@ class Link final : private Receiver {
   }
 
   void Send(size_t bytes) {
+    static const std::string pattern = tcp::testing::Pattern(kLarge);
     Sent message{.head = "message " + std::to_string(sent_.size() + 1),
-                 .body = tcp::testing::Pattern(bytes)};
+                 .body = pattern.substr(0, bytes)};
     const Ticket ticket =
         connection_->Send(tcp::testing::MakeMessage(*pools_.send, message.head, message.body),
                           [this, ticket = sent_.size() + 1](SendResult result) {
