@@ -28,9 +28,9 @@ struct MessageLimits {
   uint32_t max_table_depth = 64;
   uint32_t max_tables = 1'000'000;
   // Server: body and attachment bytes that the calls of one peer hold together, from their
-  // announcement to their end. One larger request may come alone, small ones always. A quarter of
-  // the TCP transport's receive pool: one peer must not take the memory of all.
-  uint64_t max_held_request_bytes = uint64_t{1} << 30;
+  // announcement to their end. One larger request may come alone, small ones always. Half of the
+  // TCP transport's receive pool: one peer must not take the memory of all.
+  uint64_t max_held_request_bytes = uint64_t{2} << 30;
   // Replies that wait for a peer to read them: while there are more bytes of them, its new calls
   // are refused.
   uint64_t max_unread_reply_bytes = uint64_t{128} << 20;
