@@ -120,6 +120,35 @@ TEST_CASE("a drained server finishes what it has and takes no more") {
   CHECK(OutcomeOf(refused.status()) == Outcome::kNotSent);
 }
 
+TEST_CASE("a server that was shut down takes neither services nor addresses") {
+  for (const bool drain : {true, false}) {
+    Place place;
+    Server server;
+    if (drain) {
+      server.Drain();
+    } else {
+      REQUIRE(server.Shutdown(seconds(1)).ok());
+    }
+    CHECK(server.Add(Probe::Bind(place.probe)).code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(server.Listen(place.transport, place.endpoint).status().code() ==
+          absl::StatusCode::kFailedPrecondition);
+    place.Open();  // the name is free
+  }
+}
+
+TEST_CASE("a listener that is made beside a drain does not outlive it") {
+  for (int i = 0; i < 200; ++i) {
+    Place place;
+    Server server({.loops = 0, .external_loops = {std::make_shared<EventLoop>()}});
+    std::thread draining([&] { server.Drain(); });
+    const absl::Status listens = server.Listen(place.transport, place.endpoint).status();
+    draining.join();
+    CHECK((listens.ok() || listens.code() == absl::StatusCode::kFailedPrecondition));
+    Server next({.loops = 0, .external_loops = {std::make_shared<EventLoop>()}});
+    REQUIRE(next.Listen(place.transport, place.endpoint).ok());
+  }
+}
+
 TEST_CASE("a shutdown's bound cuts what does not end") {
   Place place;
   auto server = place.Open();
