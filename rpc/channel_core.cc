@@ -93,20 +93,32 @@ void ChannelCore::OnSessionReady(ClientSession& session) {
 void ChannelCore::OnAttemptFailed(const absl::Status& status) {
   ++stats_.connect_failures;
   if (failed_attempts_ == 0) {
-    Log(LogLevel::kWarning, absl::StrCat("channel: cannot reach ", endpoint_.ToString(), ": ",
-                                         status.message(), "; trying again with growing pauses"));
+    Log(LogLevel::kWarning, absl::StrCat("channel: not connected: ", status.message(),
+                                         "; trying again with growing pauses"));
   }
   last_error_ = status;
   state_ = State::kBackoff;
   loop_->timers().Arm(*this, loop_->now() + NextPause());
   for (ClientCall* call = first_waiting_; call != nullptr;) {
     ClientCall* next = call->next_;
-    if (!call->wait_for_ready_) {
+    if (!WaitsOutBackoff(*call)) {
       Unlink(*call);
-      Doom(*call, status);
+      Doom(*call, NotConnected());
     }
     call = next;
   }
+}
+
+// The next attempt would fail as well: nothing that time mends is wrong.
+bool ChannelCore::WaitsOutBackoff(const ClientCall& call) const {
+  return call.wait_for_ready_ && !absl::IsInvalidArgument(last_error_);
+}
+
+// Why a call ends that does not wait.
+absl::Status ChannelCore::NotConnected() const {
+  if (!absl::IsUnavailable(last_error_)) return last_error_;
+  return absl::UnavailableError(absl::StrCat(
+      last_error_.message(), " (CallOptions::wait_for_ready waits until it can be reached)"));
 }
 
 Duration ChannelCore::NextPause() {
@@ -191,8 +203,8 @@ void ChannelCore::Start(ClientCall& call) {
     Doom(call,
          absl::DeadlineExceededError(absl::StrCat("the deadline of ", Absl(call.method_->name),
                                                   " had passed before it was sent")));
-  } else if (state_ == State::kBackoff && !call.wait_for_ready_) {
-    Doom(call, last_error_);
+  } else if (state_ == State::kBackoff && !WaitsOutBackoff(call)) {
+    Doom(call, NotConnected());
   } else if (waiting_ >= options_.max_waiting_calls && !CanSend()) {
     Doom(call,
          absl::ResourceExhaustedError(absl::StrCat(
@@ -242,8 +254,8 @@ void ChannelCore::OnCallLeft(ClientSession& session) {
 void ChannelCore::Return(ClientCall& call) {
   if (state_ == State::kClosed) {
     Doom(call, absl::CancelledError("the channel was closed"));
-  } else if (state_ == State::kBackoff && !call.wait_for_ready_) {
-    Doom(call, last_error_);
+  } else if (state_ == State::kBackoff && !WaitsOutBackoff(call)) {
+    Doom(call, NotConnected());
   } else {
     Wait(call);
     SendWaiting();  // a draining connection failed while the next one is ready
@@ -271,8 +283,8 @@ std::string ChannelCore::WhyWaiting() const {
     case State::kBackoff:
       break;
   }
-  return absl::StrCat(" while connecting to ", endpoint_.ToString(),
-                      last_error_.ok() ? "" : "; the last attempt: ", last_error_.message());
+  if (last_error_.ok()) return absl::StrCat(" while connecting to ", endpoint_.ToString());
+  return absl::StrCat(" while connecting; the last attempt: ", last_error_.message());
 }
 
 void ChannelCore::Doom(ClientCall& call, const absl::Status& cause) {
@@ -300,6 +312,7 @@ void ChannelCore::Finish(ClientCall& call, absl::Status status, Message reply) {
   } else {
     ++stats_.failed;
     if (outcome == Outcome::kNotSent) ++stats_.not_sent;
+    if (outcome == Outcome::kNotRun) ++stats_.not_run;
     if (outcome == Outcome::kUnknown) ++stats_.unknown;
   }
   if (call.info_ != nullptr) call.info_->outcome = outcome;

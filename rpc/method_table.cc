@@ -33,8 +33,8 @@ absl::Status MethodTable::Unknown(uint64_t method_id) const {
     absl::StrAppend(&names, names.empty() ? "" : ", ", Absl(service->name));
   }
   return absl::UnimplementedError(
-      absl::StrCat("no method with id 0x", absl::Hex(method_id, absl::kZeroPad16),
-                   " here; this server has ", names.empty() ? "no services" : names,
+      absl::StrCat("this server has no method with id 0x", absl::Hex(method_id, absl::kZeroPad16),
+                   "; it has ", names.empty() ? "no services" : names,
                    ": is the service added, and are both sides of one schema?"));
 }
 
