@@ -141,8 +141,8 @@ constexpr std::string_view kAddMethod = R"text(
         "service $Service$ needs a public method '$Name$' of the class that is bound to it, "
         "as one of: (1) absl::Status $Name$(farcall::Context&, const $Request$&, "
         "farcall::Reply<$Response$>&); "
-        "(2) boost::asio::awaitable<absl::Status> $Name$(farcall::Context&, farcall::Msg<$Request$>, "
-        "farcall::Reply<$Response$>&); "
+        "(2) boost::asio::awaitable<absl::Status> $Name$(farcall::Context&, "
+        "farcall::Msg<$Request$>, farcall::Reply<$Response$>&); "
         "(3) absl::Status $Name$(farcall::Context&, const $RequestT$&, $ResponseT$&)");
     if constexpr (k$Descriptor$Matches) {
       service.Add<$DescriptorType$>(impl);
