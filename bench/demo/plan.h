@@ -14,7 +14,7 @@ struct Plan {
 };
 
 Plan FullPlan();   // about four minutes with five subjects
-Plan QuickPlan();  // about half a minute: fewer sizes and rounds, shorter ones
+Plan QuickPlan();  // about 40 s: fewer sizes and rounds, shorter ones
 
 }  // namespace farcall::bench
 
