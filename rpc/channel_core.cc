@@ -93,8 +93,8 @@ void ChannelCore::OnSessionReady(ClientSession& session) {
 void ChannelCore::OnAttemptFailed(const absl::Status& status) {
   ++stats_.connect_failures;
   if (failed_attempts_ == 0) {
-    Log(LogLevel::kWarning, absl::StrCat("channel: not connected: ", status.message(),
-                                         "; trying again with growing pauses"));
+    Log(LogLevel::kWarning,
+        absl::StrCat("channel: ", status.message(), "; trying again with growing pauses"));
   }
   last_error_ = status;
   state_ = State::kBackoff;
