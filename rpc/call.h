@@ -10,7 +10,7 @@
 //   withdrawn  the message came back           done       not sent
 //   withdrawn  the message left                done       outcome unknown; CANCEL follows
 //   awaiting   deadline or cancel              done       outcome unknown; CANCEL follows
-//   any sent   reply                           done       answered
+//   any sent   reply                           done       answered; not run, when it is a refusal
 //   any sent   the connection ended            done       outcome unknown
 
 #ifndef FARCALL_RPC_CALL_H_
@@ -55,6 +55,7 @@ struct CallOptions {
   // From now until the answer; the server is told. 0: the channel's default. Every call has one.
   Duration timeout = Duration(0);
   // While the server cannot be reached, wait for it until the deadline instead of failing at once.
+  // An address that no attempt can reach (INVALID_ARGUMENT) fails all the same.
   bool wait_for_ready = false;
   Metadata metadata = {};
   // Must outlive the call; not shared by calls under way at the same time.
@@ -102,7 +103,7 @@ class ClientCall : private Timer {
   Message message_;  // head with fields but without a header yet
   CallInfo* info_ = nullptr;
   TimePoint deadline_{};
-  uint64_t cancel_key_ = 0;  // names the call to ChannelCore::Cancel; 0: cannot be cancelled
+  uint64_t cancel_key_ = 0;  // names the call to ChannelCore::RequestCancel; 0: it cannot be
   bool wait_for_ready_ = false;
 
   // While under way.

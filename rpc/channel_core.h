@@ -3,7 +3,8 @@
 //   state        event                     to           and
 //   connecting   HELLO came                ready        waiting calls are sent
 //   connecting   the attempt failed        backoff      waiting calls fail, but for those that
-//                                                       wait_for_ready
+//                                                       wait_for_ready; all of them when no attempt
+//                                                       can succeed (INVALID_ARGUMENT)
 //   ready        the connection was lost   connecting   at once, or
 //                                          backoff      when it had not lasted either
 //   ready        the peer drains           likewise     the old connection carries its calls to
@@ -72,6 +73,8 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   void OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connection);
   void OnAttemptFailed(const absl::Status& status);
   void ConnectAgain(const absl::Status& lost);
+  bool WaitsOutBackoff(const ClientCall& call) const;
+  absl::Status NotConnected() const;
   void Wait(ClientCall& call);
   void SendWaiting();
   bool CanSend() const { return state_ == State::kReady && session_->takes_calls(); }

@@ -3,11 +3,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/metadata.h"
 
 namespace farcall {
+namespace {
+
+// What a server says of a call that it refused, with the method's name: a server that lacks the
+// method knows its id only.
+absl::Status Refused(const absl::Status& said, std::string_view method) {
+  const bool named = Std(said.message()).find(method) != std::string_view::npos;
+  absl::Status status(said.code(),
+                      named ? said.message() : absl::StrCat(Absl(method), ": ", said.message()));
+  said.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
+  return WithOutcome(std::move(status), Outcome::kNotRun);
+}
+
+}  // namespace
 
 absl::Status ClientSession::CheckSize(const ClientCall& call) const {
   const Hello& peer = peer_hello();
@@ -150,7 +165,7 @@ void ClientSession::OnCall(const FrameHeader& header, Message message) {
   }
   absl::Status status = ReadStatus(header, message.head.bytes());
   status.ErasePayload(kOutcomePayload);  // what the outcome is, is decided here
-  if ((header.flags & kFlagNotRun) != 0) status = WithOutcome(status, Outcome::kNotSent);
+  if ((header.flags & kFlagNotRun) != 0) status = Refused(status, call->method_->name);
   Leave(*call, std::move(status), std::move(message));
 }
 

@@ -126,6 +126,9 @@ class EventLoop {
 
   // True on the thread that holds the driver token.
   bool IsDriver() const;
+  // True on the thread of some dedicated loop, a server's: what blocks there holds up everybody
+  // whom that loop serves.
+  static bool OnDedicatedThread();
 
   // Runs `task` in a coming turn, in order of submission, never inline; wakes the loop. No
   // allocation. A task that is queued already stays where it is. In a loop without a helper it

@@ -34,6 +34,8 @@ EventLoopOptions Effective(EventLoopOptions given) {
   return given;
 }
 
+thread_local bool on_dedicated_thread = false;
+
 }  // namespace
 
 LoopState::LoopState(EventLoopOptions given)
@@ -132,8 +134,11 @@ void LoopState::HelperDrive() {
   Release();
 }
 
+bool EventLoop::OnDedicatedThread() { return on_dedicated_thread; }
+
 void LoopState::HelperMain() {
   if (options.dedicated) {
+    on_dedicated_thread = true;
     HelperDrive();
     return;
   }

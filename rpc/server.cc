@@ -50,10 +50,11 @@ class ServerState {
 
   absl::Status Add(const Service& service) {
     MutexLock lock(mutex_);
+    if (closed_) return Closed();
     if (!listeners_.empty()) {
       return absl::FailedPreconditionError("services are added before the server listens");
     }
-    if (absl::Status added = shared_.dispatcher.Add(service); !added.ok()) return added;
+    if (absl::Status added = shared_.methods.Add(service); !added.ok()) return added;
     const bool blocking = std::any_of(service.methods().begin(), service.methods().end(),
                                       [](const BoundMethod& method) { return method.on_workers; });
     if (blocking && shared_.workers == nullptr) {
@@ -65,6 +66,10 @@ class ServerState {
 
   absl::StatusOr<Endpoint> Listen(const std::shared_ptr<Transport>& transport,
                                   const Endpoint& endpoint) {
+    {
+      MutexLock lock(mutex_);
+      if (closed_) return Closed();
+    }
     std::vector<EventLoop*> loops;
     loops.reserve(loops_.size());
     for (auto& loop : loops_) loops.push_back(&loop->loop());
@@ -73,11 +78,18 @@ class ServerState {
           HomeOf(loop).Accept(std::move(accepted));
         });
     if (!listener.ok()) return listener.status();
-    Endpoint address = (*listener)->address();
+    std::unique_ptr<Listener> opened = *std::move(listener);
+    Endpoint address = opened->address();
+    {
+      MutexLock lock(mutex_);
+      transports_.push_back(transport);  // even then: it may have accepted already
+      if (!closed_) listeners_.push_back(std::move(opened));
+    }
+    if (opened != nullptr) {  // Drain came meanwhile
+      opened->Stop();
+      return Closed();
+    }
     Log(LogLevel::kInfo, absl::StrCat("server: listening on ", address.ToString()));
-    MutexLock lock(mutex_);
-    transports_.push_back(transport);
-    listeners_.push_back(*std::move(listener));
     return address;
   }
 
@@ -86,6 +98,7 @@ class ServerState {
     std::vector<std::unique_ptr<Listener>> listeners;
     {
       MutexLock lock(mutex_);
+      closed_ = true;
       listeners.swap(listeners_);
     }
     for (auto& listener : listeners) listener->Stop();
@@ -152,6 +165,11 @@ class ServerState {
   }
 
  private:
+  static absl::Status Closed() {
+    return absl::FailedPreconditionError(
+        "this server was shut down (Server::Drain or Shutdown); make another one");
+  }
+
   static uint64_t Count(const std::atomic<uint64_t>& counter) {
     return counter.load(std::memory_order_acquire);
   }
@@ -185,7 +203,8 @@ class ServerState {
 
   Mutex mutex_;
   std::vector<std::unique_ptr<Listener>> listeners_ ABSL_GUARDED_BY(mutex_);
-  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;     // Drain was called: no listener comes any more
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;  // Shutdown is over
   std::condition_variable shut_down_changed_;
 };
 

@@ -58,13 +58,13 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   // Before Listen. ALREADY_EXISTS for a second service of a name or for colliding method ids;
-  // FAILED_PRECONDITION after Listen. The object that the service is bound to must outlive the
-  // server.
+  // FAILED_PRECONDITION after Listen or Drain. The object that the service is bound to must outlive
+  // the server.
   absl::Status Add(const Service& service);
 
   // Accepts connections at `endpoint` from now on; returns the address that clients can dial (the
   // port that was bound). farcall::Listen (transports/dial.h) is the usual way. Any thread but a
-  // handler's.
+  // handler's. FAILED_PRECONDITION after Drain or Shutdown: a server lives once.
   absl::StatusOr<Endpoint> Listen(const std::shared_ptr<Transport>& transport,
                                   const Endpoint& endpoint);
 

@@ -6,12 +6,15 @@
 //   absl::Status Say(farcall::Context&, const SayRequest&, farcall::Reply<SayReply>&);
 //   boost::asio::awaitable<absl::Status> Say(farcall::Context&, farcall::Msg<SayRequest>,
 //                                            farcall::Reply<SayReply>&);
-//   absl::Status Say(farcall::Context&, const SayRequestT&, SayReplyT&);         // flatc's object
-//   API
+//   absl::Status Say(farcall::Context&, const SayRequestT&, SayReplyT&);
 //
-// The first and the third run inline on the connection's loop and must not block, unless
-// ServiceOptions::blocking puts them on the worker pool; the second is a coroutine on the loop. An
-// exception ends its call with INTERNAL.
+// The third speaks flatc's object API. The first and the third run inline on the connection's loop
+// unless ServiceOptions::blocking puts them on the worker pool; the second is a coroutine on the
+// loop. An exception ends its call with INTERNAL.
+//
+// What runs on the loop must not block: every connection of that loop waits for it. The trap is a
+// blocking call to the handler's own server, whose loop then waits for itself until the deadline;
+// its status says so.
 
 #ifndef FARCALL_RPC_SERVICE_H_
 #define FARCALL_RPC_SERVICE_H_
@@ -30,8 +33,8 @@
 #include "absl/status/status.h"
 #include "farcall/rpc/builder.h"
 #include "farcall/rpc/context.h"
-#include "farcall/rpc/dispatcher.h"
 #include "farcall/rpc/method.h"
+#include "farcall/rpc/method_table.h"
 #include "farcall/rpc/msg.h"
 #include "farcall/rpc/server_call.h"
 
@@ -46,8 +49,8 @@ class Reply : public Builder<T> {
 };
 
 struct ServiceOptions {
-  // Handlers may block (files, locks, calls to others): they run on the server's worker pool
-  // instead of its loops.
+  // Handlers may block (files, locks, blocking calls): they run on the server's worker pool instead
+  // of its loops.
   bool blocking = false;
 };
 

@@ -67,7 +67,8 @@ absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
 // Starts the call; `token` is any Asio completion token for void(absl::StatusOr<Msg<Response>>).
 // The handler runs on its associated executor, by default the channel's loop, and never inside
 // this. It may be cancelled by its cancellation slot: the call then ends with CANCELLED, unless its
-// answer came first.
+// answer came first. An asio::cancellation_signal is not thread-safe: emit it on the handler's
+// executor, by default channel.loop().Post([&] { signal.emit(…); }).
 template <class M, class Token>
 auto AsyncCall(Channel& channel, Builder<typename M::Request>&& request, const CallOptions& options,
                Token&& token) {

@@ -1,6 +1,6 @@
 // Dial and Listen: addresses in, channels and listening servers out.
 //
-//   tcp://host:port      TCP, IPv4 or IPv6
+//   tcp://host:port      TCP, IPv4 or IPv6 (in brackets); to listen everywhere 0.0.0.0 or [::]
 //   unix:///path         a Unix stream socket
 //   loopback://name      in this process, no wire
 //   auto://host:port     the best path there is to host; today that is TCP
@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
                                                         const TransportOptions& options);
 
 // A channel to `address`. Returns at once: the connection is made in the background, and calls say
-// when it cannot be. INVALID_ARGUMENT says what is wrong with the address.
+// when it cannot be. INVALID_ARGUMENT says what is wrong with an address that can never be reached.
 absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options = {});
 absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options,
                              const TransportOptions& transport_options);

@@ -21,13 +21,12 @@ namespace {
 // How long to wait before a Unix socket whose queue of waiting clients is full is tried again.
 constexpr Duration kQueueFullPause = std::chrono::milliseconds(10);
 
-std::string ConnectErrorText(int error, const Endpoint& endpoint) {
-  const std::string address = endpoint.ToString();
+std::string ConnectErrorText(int error) {
   switch (error) {
     case ECONNREFUSED:
-      return absl::StrCat("connection refused: is the server running at ", address, "?");
+      return "connection refused: is the server running?";
     case ENOENT:
-      return absl::StrCat("no such socket file: is the server running at ", address, "?");
+      return "no such socket file: is the server running?";
     case EACCES:
       return "permission denied: this user may not write to the socket's file";
     case EHOSTUNREACH:
@@ -186,7 +185,7 @@ void Connector::Attempt() {
     return;
   }
   if (error != 0 && error != EINPROGRESS) {
-    return AttemptFailed(ConnectErrorText(error, endpoint_));
+    return AttemptFailed(ConnectErrorText(error));
   }
   boost::system::error_code failed;
   socket_.assign(asio::generic::stream_protocol(family, 0), descriptor.get(), failed);
@@ -205,7 +204,7 @@ void Connector::OnWritable() {
   if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_ERROR, &error, &size) != 0)
     error = errno;
   if (error != 0) {
-    AttemptFailed(ConnectErrorText(error, endpoint_));
+    AttemptFailed(ConnectErrorText(error));
   } else {
     Succeed();
   }
@@ -250,7 +249,7 @@ void Connector::AttemptFailed(std::string_view why) {
 
 void Connector::Succeed() {
   const int socket = socket_.native_handle();
-  if (ConnectedToItself(socket)) return AttemptFailed(ConnectErrorText(ECONNREFUSED, endpoint_));
+  if (ConnectedToItself(socket)) return AttemptFailed(ConnectErrorText(ECONNREFUSED));
   boost::system::error_code error;
   Descriptor descriptor(socket_.release(error));
   if (error) return AttemptFailed(error.message());

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "farcall/transports/tcp/address.h"
 #include "farcall/transports/tcp/connector.h"
 #include "farcall/transports/tcp/listener.h"
 
@@ -29,6 +30,10 @@ class TcpTransport final : public Transport {
 };
 
 }  // namespace
+
+absl::Status CheckTcpEndpoint(const Endpoint& endpoint) {
+  return tcp::CheckEndpoint(endpoint, /*connecting=*/true);
+}
 
 std::shared_ptr<Transport> MakeTcpTransport(TcpOptions options) {
   auto settings = std::make_shared<tcp::Settings>();
