@@ -53,7 +53,7 @@ class ServerState {
     if (!listeners_.empty()) {
       return absl::FailedPreconditionError("services are added before the server listens");
     }
-    if (absl::Status added = shared_.dispatcher.Add(service); !added.ok()) return added;
+    if (absl::Status added = shared_.methods.Add(service); !added.ok()) return added;
     const bool blocking = std::any_of(service.methods().begin(), service.methods().end(),
                                       [](const BoundMethod& method) { return method.on_workers; });
     if (blocking && shared_.workers == nullptr) {

@@ -21,8 +21,8 @@
 #include "absl/status/status.h"
 #include "farcall/rpc/builder.h"
 #include "farcall/rpc/context.h"
-#include "farcall/rpc/dispatcher.h"
 #include "farcall/rpc/event_loop.h"
+#include "farcall/rpc/method_table.h"
 #include "farcall/rpc/timer_wheel.h"
 #include "farcall/rpc/transport.h"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "farcall/rpc/dispatcher.h"
 #include "farcall/rpc/event_loop.h"
+#include "farcall/rpc/method_table.h"
 #include "farcall/rpc/server.h"
 #include "farcall/rpc/server_call.h"
 #include "farcall/rpc/session.h"
@@ -34,7 +34,7 @@ inline void Count(std::atomic<uint64_t>& counter) {
 
 struct ServerShared {
   ServerOptions options;
-  Dispatcher dispatcher;  // constant once listening
+  MethodTable methods;  // constant once listening
   ServerCounters counters;
   std::atomic<bool> draining{false};
   std::unique_ptr<asio::thread_pool> workers;

@@ -47,7 +47,7 @@ absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod
   if (shared.draining.load(std::memory_order_relaxed)) {
     return absl::UnavailableError("the server is shutting down and takes no new calls");
   }
-  if (method == nullptr) return shared.dispatcher.Unknown(header.method);
+  if (method == nullptr) return shared.methods.Unknown(header.method);
   const absl::string_view name = Absl(method->info->name);
   if (method->run == nullptr) {
     return absl::UnimplementedError(absl::StrCat(name, " is not served here: ",
@@ -79,7 +79,7 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   if (calls_.contains(header.call)) {
     return {.refused = Violation("a call id that is in flight already"), .attachment = {}};
   }
-  const BoundMethod* method = home_.shared().dispatcher.Find(header.method);
+  const BoundMethod* method = home_.shared().methods.Find(header.method);
   if (absl::Status refusal = Refusal(header, method, sizes); !refusal.ok()) {
     Refuse(header.call, refusal);
     return {.refused = refusal, .attachment = {}};

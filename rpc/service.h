@@ -30,8 +30,8 @@
 #include "absl/status/status.h"
 #include "farcall/rpc/builder.h"
 #include "farcall/rpc/context.h"
-#include "farcall/rpc/dispatcher.h"
 #include "farcall/rpc/method.h"
+#include "farcall/rpc/method_table.h"
 #include "farcall/rpc/msg.h"
 #include "farcall/rpc/server_call.h"
 

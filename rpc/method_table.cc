@@ -1,4 +1,4 @@
-#include "farcall/rpc/dispatcher.h"
+#include "farcall/rpc/method_table.h"
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace farcall {
 
-absl::Status Dispatcher::Add(const Service& service) {
+absl::Status MethodTable::Add(const Service& service) {
   for (const ServiceInfo* known : services_) {
     if (known->name == service.info().name) {
       return absl::AlreadyExistsError(
@@ -27,7 +27,7 @@ absl::Status Dispatcher::Add(const Service& service) {
   return absl::OkStatus();
 }
 
-absl::Status Dispatcher::Unknown(uint64_t method_id) const {
+absl::Status MethodTable::Unknown(uint64_t method_id) const {
   std::string names;
   for (const ServiceInfo* service : services_) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", Absl(service->name));
