@@ -14,7 +14,6 @@ namespace {
 struct GreeterService {
   absl::Status Greet(farcall::Context& /*context*/, const consumer::GreetRequest& request,
                      farcall::Reply<consumer::GreetReply>& reply) {
-    if (request.name() == nullptr) return absl::InvalidArgumentError("greet whom? name is absent");
     const std::string text = "hello, " + request.name()->str();
     reply.Finish(consumer::CreateGreetReply(reply, reply.CreateString(text)));
     return absl::OkStatus();
