@@ -37,7 +37,7 @@ Endpoint Resolved(Endpoint endpoint) {
 absl::StatusOr<Channel> DialThrough(const absl::StatusOr<std::shared_ptr<Transport>>& transport,
                                     const Endpoint& endpoint, ChannelOptions options) {
   if (!transport.ok()) return transport.status();
-  return Channel(*transport, Resolved(endpoint), std::move(options));
+  return Channel::Create(*transport, Resolved(endpoint), std::move(options));
 }
 
 absl::StatusOr<Endpoint> ListenThrough(Server& server,
