@@ -17,6 +17,7 @@
 #define FARCALL_RPC_CALL_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "farcall/rpc/clock.h"
@@ -48,6 +49,9 @@ struct CallInfo {
   bool record_stages = false;  // set by the caller: costs four readings of the clock
   CallStages stages = {};
   Metadata reply_metadata = {};  // of replies and of error replies
+  // Whom it was sent to, "tcp://10.0.0.7:7000"; empty when it was not. A status that the server's
+  // handler returned is passed on as it was said, without the server's name.
+  std::string peer = {};
   Outcome outcome = Outcome::kNotSent;
 };
 

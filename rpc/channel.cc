@@ -5,8 +5,16 @@
 #include "farcall/rpc/channel_core.h"
 
 namespace farcall {
+namespace {
+
+EventLoopOptions OwnLoop(const ChannelOptions& options) {
+  return {.mode = options.mode, .name = "fc-channel"};
+}
+
+}  // namespace
 
 Channel::Channel(std::shared_ptr<Transport> transport, Endpoint endpoint, ChannelOptions options) {
+  if (!options.loop) options.loop = std::make_shared<EventLoop>(OwnLoop(options));
   auto core =
       std::make_shared<ChannelCore>(std::move(transport), std::move(endpoint), std::move(options));
   core->loop().Post([core] { core->Connect(); });
@@ -17,6 +25,16 @@ Channel::Channel(std::shared_ptr<Transport> transport, Endpoint endpoint, Channe
     const std::shared_ptr<EventLoop> loop = core->shared_loop();
     loop->Post([last = std::move(core)] { last->Shutdown(); });
   });
+}
+
+absl::StatusOr<Channel> Channel::Create(std::shared_ptr<Transport> transport, Endpoint endpoint,
+                                        ChannelOptions options) {
+  if (!options.loop) {
+    absl::StatusOr<std::shared_ptr<EventLoop>> loop = EventLoop::Create(OwnLoop(options));
+    if (!loop.ok()) return loop.status();
+    options.loop = *std::move(loop);
+  }
+  return Channel(std::move(transport), std::move(endpoint), std::move(options));
 }
 
 EventLoop& Channel::loop() const { return core_->loop(); }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "farcall/rpc/event_loop.h"
 #include "farcall/rpc/limits.h"
 #include "farcall/rpc/session.h"
@@ -66,8 +67,11 @@ struct ChannelInfo {
 class Channel {
  public:
   // Connects through `transport` to `endpoint`. Returns at once; farcall::Dial (transports/dial.h)
-  // is the usual way.
+  // is the usual way. Throws what EventLoop's constructor does when it has to make a loop.
   Channel(std::shared_ptr<Transport> transport, Endpoint endpoint, ChannelOptions options = {});
+  // The same, but RESOURCE_EXHAUSTED, with what is missing, when no loop can be made.
+  static absl::StatusOr<Channel> Create(std::shared_ptr<Transport> transport, Endpoint endpoint,
+                                        ChannelOptions options = {});
 
   // Any thread. Asks the loop: not from inside a lock that a callback takes.
   ChannelInfo info() const;

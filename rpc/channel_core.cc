@@ -10,10 +10,8 @@
 namespace farcall {
 namespace {
 
-std::shared_ptr<EventLoop> LoopFor(const ChannelOptions& options) {
-  if (options.loop) return options.loop;
-  return std::make_shared<EventLoop>(EventLoopOptions{.mode = options.mode, .name = "fc-channel"});
-}
+// Twice as long, by the jitter, still has to fit a Duration.
+constexpr Duration kLongestPause = std::chrono::hours(24 * 365);
 
 // Before the first connection there is no device to allocate from; every transport can send plain
 // memory.
@@ -30,7 +28,7 @@ ChannelCore::ChannelCore(std::shared_ptr<Transport> transport, Endpoint endpoint
     : transport_(std::move(transport)),
       endpoint_(std::move(endpoint)),
       options_(std::move(options)),
-      loop_(LoopFor(options_)),
+      loop_(options_.loop),
       pool_(UnconnectedPool()),
       random_(static_cast<unsigned>(reinterpret_cast<uintptr_t>(this) >> 4) ^
               static_cast<unsigned>(Clock::Steady().Now().time_since_epoch().count())) {}
@@ -54,10 +52,11 @@ void ChannelCore::Connect() {
   if (state_ == State::kClosed) return;
   state_ = State::kConnecting;
   Disarm();
-  connecting_ = transport_->Connect(*loop_, endpoint_, loop_->now() + options_.connect_timeout,
-                                    [this](absl::StatusOr<std::unique_ptr<Connection>> connection) {
-                                      OnConnected(std::move(connection));
-                                    });
+  connecting_ =
+      transport_->Connect(*loop_, endpoint_, After(loop_->now(), options_.connect_timeout),
+                          [this](absl::StatusOr<std::unique_ptr<Connection>> connection) {
+                            OnConnected(std::move(connection));
+                          });
 }
 
 void ChannelCore::OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connection) {
@@ -98,7 +97,7 @@ void ChannelCore::OnAttemptFailed(const absl::Status& status) {
   }
   last_error_ = status;
   state_ = State::kBackoff;
-  loop_->timers().Arm(*this, loop_->now() + NextPause());
+  loop_->timers().Arm(*this, After(loop_->now(), NextPause()));
   for (ClientCall* call = first_waiting_; call != nullptr;) {
     ClientCall* next = call->next_;
     if (!WaitsOutBackoff(*call)) {
@@ -124,10 +123,12 @@ absl::Status ChannelCore::NotConnected() const {
 Duration ChannelCore::NextPause() {
   const BackoffOptions& backoff = options_.backoff;
   double pause = std::chrono::duration<double>(backoff.first).count();
-  const double longest = std::chrono::duration<double>(backoff.max).count();
+  const double longest =
+      std::chrono::duration<double>(std::min(backoff.max, kLongestPause)).count();
   for (int i = 0; i < failed_attempts_ && pause < longest; ++i) pause *= backoff.factor;
   ++failed_attempts_;
-  std::uniform_real_distribution<double> spread(1 - backoff.jitter, 1 + backoff.jitter);
+  const double jitter = std::clamp(backoff.jitter, 0.0, 1.0);
+  std::uniform_real_distribution<double> spread(1 - jitter, 1 + jitter);
   return std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(std::min(pause, longest) * spread(random_)));
 }
@@ -280,6 +281,9 @@ std::string ChannelCore::WhyWaiting() const {
     case State::kClosed:
       return "";
     case State::kConnecting:
+      if (session_ == nullptr) break;
+      return absl::StrCat(" while ", session_->peer_address(),
+                          " was connected but had sent no HELLO: does it speak Farcall?");
     case State::kBackoff:
       break;
   }

@@ -34,6 +34,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
                           private Timer,
                           private LoopTask {
  public:
+  // `options` have a loop.
   ChannelCore(std::shared_ptr<Transport> transport, Endpoint endpoint, ChannelOptions options);
   ~ChannelCore() override;
 
@@ -41,6 +42,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   EventLoop& loop() const { return *loop_; }
   const std::shared_ptr<EventLoop>& shared_loop() const { return loop_; }
   const ChannelOptions& options() const { return options_; }
+  const Endpoint& endpoint() const { return endpoint_; }  // as dialled
   std::shared_ptr<BufferPool> pool() const;
   uint64_t NextCancelKey() { return next_cancel_key_.fetch_add(1, std::memory_order_relaxed); }
   // Ends the call with that key, if it is under way, with CANCELLED; later, on the loop.

@@ -51,8 +51,9 @@ void ClientSession::Carry(ClientCall& call) {
                 .method = call.method_->id,
                 .timeout_ns = static_cast<uint64_t>(std::max<Duration::rep>(1, left.count()))},
                call.message_.head.data());
-  if (call.info_ != nullptr && call.info_->record_stages) {
-    call.info_->stages.handed = Clock::Steady().Now();
+  if (call.info_ != nullptr) {
+    call.info_->peer = peer_address();
+    if (call.info_->record_stages) call.info_->stages.handed = Clock::Steady().Now();
   }
   call.ticket_ = connection().Send(
       std::move(call.message_),
@@ -102,28 +103,34 @@ void ClientSession::EndCall(ClientCall& call, const absl::Status& cause) {
   switch (call.state_) {
     case ClientCall::State::kSending:
       call.state_ = ClientCall::State::kWithdrawn;
-      call.cause_ = cause;
+      call.cause_ = With(cause, " while it was sent to ");
       connection().Withdraw(call.ticket_);
       break;
     case ClientCall::State::kAwaiting:
-      EndSent(call, cause);
+      EndSent(call, With(cause, call.reply_ticket_ == 0 ? " before the reply of "
+                                                        : " while the reply came from "));
       break;
     default:
       break;  // withdrawn already: its end is on the way
   }
 }
 
+absl::Status ClientSession::With(const absl::Status& cause, absl::string_view where) const {
+  return absl::Status(cause.code(), absl::StrCat(cause.message(), where, peer_address()));
+}
+
 absl::Status ClientSession::CheckReply(MessageSizes sizes) const {
   const MessageLimits& limits = options().limits;
   if (sizes.body > limits.max_body_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the reply has ", sizes.body, " bytes; this channel takes ",
-                     limits.max_body_bytes, " (limits.max_body_bytes)"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the reply of ", peer_address(), " has ", sizes.body, " bytes; this channel takes ",
+        limits.max_body_bytes, " (ChannelOptions::limits.max_body_bytes)"));
   }
   if (sizes.attachment > limits.max_attachment_bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the reply's attachment has ", sizes.attachment, " bytes; this channel takes ",
-                     limits.max_attachment_bytes, " (limits.max_attachment_bytes)"));
+        absl::StrCat("the attachment in the reply of ", peer_address(), " has ", sizes.attachment,
+                     " bytes; this channel takes ", limits.max_attachment_bytes,
+                     " (ChannelOptions::limits.max_attachment_bytes)"));
   }
   return absl::OkStatus();
 }
@@ -173,7 +180,13 @@ void ClientSession::OnAbandoned(Ticket ticket, absl::Status status) {
   // Rare: a payload that could not be taken. The ended call is not in the table any more.
   if (ClientCall* call = calls_.FindIf(
           [ticket](const ClientCall& candidate) { return candidate.reply_ticket_ == ticket; })) {
-    Leave(*call, WithOutcome(status, Outcome::kUnknown), {});
+    // CANCELLED is for callers that cancelled: here it was the sender.
+    const absl::StatusCode code =
+        absl::IsCancelled(status) ? absl::StatusCode::kUnavailable : status.code();
+    const absl::Status lost(
+        code, absl::StrCat("the reply of ", peer_address(), " to ", Absl(call->method_->name),
+                           " did not become whole: ", status.message()));
+    Leave(*call, WithOutcome(lost, Outcome::kUnknown), {});
   }
 }
 

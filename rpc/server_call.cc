@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
+#include "farcall/rpc/log.h"
 #include "farcall/rpc/server_loop.h"
 #include "farcall/rpc/server_session.h"
 
@@ -56,6 +57,14 @@ void ServerCall::SendResult() {
   }
   home_.GiveBack(*this);
   counters.calls_running.fetch_sub(1, std::memory_order_release);
+}
+
+void ServerCall::HandlerDestroyed() {
+  status_ = absl::InternalError(absl::StrCat(
+      "the handler of ", Absl(method_->name),
+      " was destroyed before it finished: something that it awaited dropped its completion"));
+  Log(LogLevel::kWarning, absl::StrCat("server: ", status_.message()));
+  home_.loop().Submit(*this);
 }
 
 void ServerCall::Cancel() {

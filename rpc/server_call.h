@@ -53,6 +53,9 @@ class ServerCall final : public Context, private Timer, private LoopTask {
   // then send it.
   void KeepResult(absl::Status status, MessageBuilder& reply);
   void SendResult();
+  // Instead of both, when the coroutine was destroyed before it finished; its frame may be going
+  // right now. Any thread.
+  void HandlerDestroyed();
 
   // Driver only: the caller gave up, its deadline passed or its connection ended.
   void Cancel();

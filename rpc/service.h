@@ -10,7 +10,8 @@
 //
 // The third speaks flatc's object API. The first and the third run inline on the connection's loop
 // unless ServiceOptions::blocking puts them on the worker pool; the second is a coroutine on the
-// loop. An exception ends its call with INTERNAL.
+// loop. An exception ends its call with INTERNAL, and so does a coroutine that is destroyed before
+// it finished.
 //
 // What runs on the loop must not block: every connection of that loop waits for it. The trap is a
 // blocking call to the handler's own server, whose loop then waits for itself until the deadline;
@@ -119,13 +120,30 @@ asio::awaitable<void> ServeCoroutine(Impl& impl, ServerCall& call) {
   call.KeepResult(std::move(status), reply);
 }
 
+// The end of a coroutine handler: called when it finished, destroyed uncalled when its frame was
+// destroyed before, as by an operation that drops its completion handler. The call ends either way.
+class CoroutineEnd {
+ public:
+  explicit CoroutineEnd(ServerCall& call) : call_(&call) {}
+  CoroutineEnd(CoroutineEnd&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  CoroutineEnd& operator=(CoroutineEnd&&) = delete;
+  ~CoroutineEnd() {
+    if (call_ != nullptr) call_->HandlerDestroyed();
+  }
+  void operator()(const std::exception_ptr& /*caught inside*/) {
+    std::exchange(call_, nullptr)->SendResult();
+  }
+
+ private:
+  ServerCall* call_;
+};
+
 template <class M, class Impl>
 void RunCoroutine(const BoundMethod& method, ServerCall& call) {
-  asio::co_spawn(call.context().executor(),
-                 ServeCoroutine<M>(*static_cast<Impl*>(method.implementation), call),
-                 asio::bind_cancellation_slot(
-                     call.context().cancellation_slot(),
-                     [&call](const std::exception_ptr& /*caught inside*/) { call.SendResult(); }));
+  asio::co_spawn(
+      call.context().executor(),
+      ServeCoroutine<M>(*static_cast<Impl*>(method.implementation), call),
+      asio::bind_cancellation_slot(call.context().cancellation_slot(), CoroutineEnd(call)));
 }
 
 // A service's methods, bound to an object of the user's that outlives the server.

@@ -69,9 +69,11 @@ absl::Status StreamingUnimplemented(const MethodInfo& method) {
       Outcome::kNotSent);
 }
 
-absl::Status MalformedReply(const absl::Status& why, const MethodInfo& method) {
-  return absl::InternalError(absl::StrCat("the server's reply to ", Absl(method.name),
-                                          " cannot be read: ", why.message()));
+absl::Status MalformedReply(const absl::Status& why, const MethodInfo& method,
+                            const ChannelCore& from) {
+  return absl::InternalError(absl::StrCat("the reply of ", from.endpoint().ToString(), " to ",
+                                          Absl(method.name), " cannot be read: ", why.message(),
+                                          ": are both sides of one schema?"));
 }
 
 }  // namespace farcall

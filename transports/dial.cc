@@ -41,7 +41,7 @@ absl::StatusOr<Channel> DialThrough(const absl::StatusOr<std::shared_ptr<Transpo
   if (KindOf(resolved) == Kind::kTcp) {
     if (absl::Status checked = CheckTcpEndpoint(resolved); !checked.ok()) return checked;
   }
-  return Channel(*transport, resolved, std::move(options));
+  return Channel::Create(*transport, resolved, std::move(options));
 }
 
 absl::StatusOr<Endpoint> ListenThrough(Server& server,

@@ -308,7 +308,8 @@ TEST_CASE("a reply that cannot be read is INTERNAL, and the connection goes on")
     world.Settle();
     CHECK(asked->ended == 1);
     CHECK(asked->status.code() == absl::StatusCode::kInternal);
-    CHECK_THAT(std::string(asked->status.message()), Catch::Contains("farcall.testing.Probe/Do"));
+    CHECK_THAT(std::string(asked->status.message()),
+               Catch::Contains("farcall.testing.Probe/Do") && Catch::Contains("loopback://world"));
   }
   CheckAnswers(world, *peer);
 }
@@ -328,6 +329,8 @@ TEST_CASE("a reply over a limit names it; the server did answer; the connection 
     world.Settle();
     CheckEnded(*asked, absl::StatusCode::kResourceExhausted, Outcome::kAnswered,
                body ? "limits.max_body_bytes" : "limits.max_attachment_bytes");
+    CHECK_THAT(std::string(asked->status.message()), Catch::Contains("loopback://world"));
+    CHECK(asked->info.peer == "loopback://world");
   }
   CheckAnswers(world, *peer);
 }

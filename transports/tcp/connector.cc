@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/system/system_error.hpp>
 #include <cassert>
 #include <cerrno>
 #include <optional>
@@ -134,20 +135,26 @@ void Connector::Resolve() {
     addresses_.push_back(*numeric);
     return Next();
   }
-  resolver_.async_resolve(endpoint_.host, std::to_string(endpoint_.port), Resolver::numeric_service,
-                          [self = shared_from_this()](const boost::system::error_code& error,
-                                                      const Resolver::results_type& results) {
-                            self->OnResolved(error, results);
-                          });
+  try {
+    resolver_.async_resolve(endpoint_.host, std::to_string(endpoint_.port),
+                            Resolver::numeric_service,
+                            [self = shared_from_this()](const boost::system::error_code& error,
+                                                        const Resolver::results_type& results) {
+                              self->OnResolved(error, results);
+                            });
+  } catch (const boost::system::system_error& error) {  // the first name of a loop takes a thread
+    Fail(absl::UnavailableError(absl::StrCat(endpoint_.ToString(),
+                                             ": cannot resolve the name: no thread is left for it "
+                                             "(raise ulimit -u or ulimit -v): ",
+                                             error.what())));
+  }
 }
 
 void Connector::OnResolved(const boost::system::error_code& error,
                            const Resolver::results_type& results) {
   if (!done_) return;
   if (error) {
-    Fail(absl::UnavailableError(absl::StrCat(endpoint_.ToString(), ": the name ", endpoint_.host,
-                                             " does not resolve: ", error.message())));
-    return;
+    return Fail(NameError(endpoint_.ToString(), "cannot connect", endpoint_.host, error.message()));
   }
   for (const auto& result : results) addresses_.emplace_back(result.endpoint());
   Next();
