@@ -79,12 +79,7 @@ class ServerState {
     if (!listener.ok()) return listener.status();
     std::unique_ptr<Listener> opened = *std::move(listener);
     Endpoint address = opened->address();
-    {
-      MutexLock lock(mutex_);
-      transports_.push_back(transport);  // even then: it may have accepted already
-      if (!closed_) listeners_.push_back(std::move(opened));
-    }
-    if (opened != nullptr) {  // Drain came meanwhile
+    if (!Keep(transport, opened)) {  // Drain came meanwhile
       opened->Stop();
       return Closed();
     }
@@ -199,6 +194,15 @@ class ServerState {
     }
     for (auto& loop : loops) loops_.push_back(std::make_unique<ServerLoop>(loop, shared_));
     return absl::OkStatus();
+  }
+
+  // Takes the listener over; false, and it is the caller's, when the server is closed.
+  bool Keep(const std::shared_ptr<Transport>& transport, std::unique_ptr<Listener>& listener) {
+    MutexLock lock(mutex_);
+    transports_.push_back(transport);  // even then: it may have accepted already
+    if (closed_) return false;
+    listeners_.push_back(std::move(listener));
+    return true;
   }
 
   static uint64_t Count(const std::atomic<uint64_t>& counter) {

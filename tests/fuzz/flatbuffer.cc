@@ -1,4 +1,4 @@
-// A body, verified as the dispatcher does it, then read whole. What was accepted packs to a body
+// A body, verified as a server does it, then read whole. What was accepted packs to a body
 // that is accepted and says the same.
 
 #include "farcall/rpc/msg.h"

@@ -58,7 +58,8 @@ void CheckStatus(const FrameHeader& header, std::span<const std::byte> head) {
   if (status.ok()) return;
   absl::Status bare = status;
   bare.ErasePayload(kOutcomePayload);
-  for (const Outcome outcome : {Outcome::kNotSent, Outcome::kUnknown, Outcome::kAnswered}) {
+  for (const Outcome outcome :
+       {Outcome::kNotSent, Outcome::kNotRun, Outcome::kUnknown, Outcome::kAnswered}) {
     const absl::Status told = WithOutcome(bare, outcome);
     FUZZ_CHECK(told.code() == bare.code());
     FUZZ_CHECK(OutcomeOf(told) == outcome);

@@ -92,7 +92,7 @@ class Stage {
                               .max_attachment_bytes = 2000,
                               .max_calls_in_flight = 3,
                               .max_tables = 500};
-    FUZZ_CHECK(shared_.dispatcher.Add(service_).ok());
+    FUZZ_CHECK(shared_.methods.Add(service_).ok());
     wire_->on_heard = [this](const FrameHeader& header, const Message&) { Hear(header); };
     OnLoop([this] { home_.Accept(wire_->Open()); });
   }
