@@ -2,14 +2,11 @@
 // sent, and a message that names the address.
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <memory>
 #include <string>
 
 #include "farcall/rpc/outcome.h"
@@ -102,27 +99,6 @@ TEST_CASE("a name that does not resolve") {
   CHECK((absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)));
   CHECK(OutcomeOf(status) == Outcome::kNotSent);
   CHECK(Names(status, "no-such-host.invalid"));
-}
-
-TEST_CASE("a name is not called unknown when descriptors are what is missing") {
-  const auto loop = std::make_shared<EventLoop>();
-  Server server({.external_loops = {loop}});
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const int free = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  ::close(free);
-  rlimit none = before;
-  none.rlim_cur = static_cast<rlim_t>(free);
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  const absl::Status listened = Listen(server, "tcp://localhost:0").status();
-  const absl::Status called =
-      CallOnce("tcp://localhost:7", {.timeout = seconds(10)}, {.loop = loop});
-  const absl::Status without_loop = Dial("tcp://localhost:7").status();
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK(Names(listened, "ulimit -n"));
-  CHECK(Names(called, "ulimit -n"));
-  CHECK(absl::IsResourceExhausted(without_loop));
-  CHECK(Names(without_loop, "ulimit -n"));
 }
 
 TEST_CASE("a Unix socket that is not there") {
