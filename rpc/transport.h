@@ -131,6 +131,10 @@ struct TransportLimits {
   size_t max_queued_bytes = size_t{256} << 20;
   size_t max_queued_messages = size_t{1} << 16;
   size_t max_transfers = 1024;  // large payloads on their way at once, each direction
+  // Of large payloads that the peer announced and that are neither whole nor given up: a message
+  // beyond it is given up with RESOURCE_EXHAUSTED. One larger message may come alone. The largest
+  // message that MessageLimits takes by default; an honest sender has max_queued_bytes under way.
+  uint64_t max_announced_bytes = uint64_t{2} << 30;
 };
 
 class Listener {
