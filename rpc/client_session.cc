@@ -45,6 +45,12 @@ void ClientSession::Carry(ClientCall& call) {
 }
 
 void ClientSession::OnSent(uint64_t id, SendResult result) {
+  // The connection ended, and OnEnded comes after the last of these: what ends a call here must not
+  // let the next one out.
+  if (!result.status.ok() && !absl::IsCancelled(result.status) &&
+      !absl::IsResourceExhausted(result.status)) {
+    lost_ = true;
+  }
   ClientCall* call = calls_.Find(id);
   if (call == nullptr) return;  // it was answered or ended meanwhile
   if (result.sent) {
@@ -64,7 +70,7 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
   } else if (absl::IsResourceExhausted(result.status)) {
     Leave(*call, WithOutcome(result.status, Outcome::kNotSent), {});
   } else {
-    lost_ = true;
+    lost_ = true;  // whatever it says
     calls_.Erase(*call);
     call->session_ = nullptr;
     owner_.Return(*call);

@@ -57,7 +57,8 @@ struct WakeAllocator {
 
 }  // namespace
 
-DriverScope::DriverScope(const LoopState& loop) : loop_(loop), outer_(current_scope) {
+DriverScope::DriverScope(LoopState& loop)
+    : loop_(loop), outer_(current_scope), frames_(loop.coroutine_memory) {
   current_scope = this;
 }
 

@@ -75,6 +75,8 @@ class ServerCall final : public Context, private Timer, private LoopTask {
   uint64_t id_ = 0;
   Ticket ticket_ = 0;
   bool whole_ = false;
+  uint64_t request_bytes_ = 0;  // body and attachment as they were announced
+  TimePoint whole_by_{};        // when the request must be whole
 
   // The result.
   absl::Status status_;

@@ -39,15 +39,20 @@ class ServerSession final : public Session {
 
   absl::Status Refusal(const FrameHeader& header, const BoundMethod* method,
                        MessageSizes sizes) const;
+  // Whether there is room beside the calls that are under way.
+  absl::Status CheckRoom(uint64_t bytes) const;
   // Answers without a handler.
   void Refuse(uint64_t id, const absl::Status& status);
   void Drop(ServerCall& call);
+  // Takes `call` out of the table.
+  void Forget(const ServerCall& call);
   void SendStatus(uint64_t id, const absl::Status& status, uint8_t flags, const Metadata& metadata,
                   Buffer body, Buffer attachment);
 
   ServerLoop& home_;
   std::shared_ptr<PeerIdentity> peer_;
   absl::flat_hash_map<uint64_t, ServerCall*> calls_;
+  uint64_t held_bytes_ = 0;  // of the requests of calls_, as they were announced
 };
 
 }  // namespace farcall

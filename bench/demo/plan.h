@@ -13,7 +13,10 @@ struct Plan {
   int rounds = 1;
 };
 
-Plan FullPlan();   // about four minutes with five subjects
+Plan FullPlan();  // about four minutes with five subjects
+// Small calls under load: many in flight, on many connections, beside large payloads and idle
+// connections. For subjects that know connections; about three minutes with two, or half a minute.
+Plan LoadPlan(bool quick);
 Plan QuickPlan();  // about half a minute: fewer sizes and rounds, shorter ones
 
 }  // namespace farcall::bench

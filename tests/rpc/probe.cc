@@ -68,6 +68,7 @@ absl::Status ProbeImpl::Object(Context& /*context*/, const AskT& request, Answer
 
 absl::Status BlockerImpl::Block(Context& context, const Ask& request, Reply<Answer>& reply) {
   ++ran;
+  if (on_block) on_block();
   while (!let_go.load() && !context.cancelled()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

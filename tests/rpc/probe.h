@@ -35,6 +35,7 @@ class BlockerImpl {
 
   std::atomic<bool> let_go{false};
   std::atomic<int> ran{0};
+  std::function<void()> on_block;  // runs inside Block, deaf to cancellation; set before calls
 };
 
 // Waits until `condition` holds; false after `bound`.

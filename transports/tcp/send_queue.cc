@@ -36,7 +36,7 @@ class SendQueue::Planner {
 
   bool full() const {
     return batch_.count + kRegionsPerRecord > batch_.regions.size() ||
-           batch_.bytes >= kBytesPerTurn;
+           batch_.bytes >= kMaxGatherBytes;
   }
 
   void PlanControl(const Control& control) {
@@ -257,13 +257,9 @@ void SendQueue::Gather(SendBatch& batch) {
     planner.PlanMessage(*outgoing, TransferAfter(begun));
     if (outgoing->large) ++begun;
   }
-  size_t chunks = cut_.kind == Kind::kChunk ? 1 : 0;
-  for (Outgoing* at = transfers_.front(); at != nullptr && chunks < kChunksPerGather;
-       at = at->next) {
-    if (at == cut_.outgoing) continue;
-    if (planner.full()) return;
-    planner.PlanChunk(*at);
-    ++chunks;
+  // One chunk, so that the next call finds what small messages came meanwhile.
+  if (cut_.kind != Kind::kChunk && !transfers_.empty() && !planner.full()) {
+    planner.PlanChunk(*transfers_.front());
   }
 }
 
@@ -324,11 +320,13 @@ void SendQueue::CompleteChunk(Outgoing* outgoing) {
     StopTransfer(outgoing, absl::OkStatus());
     return;
   }
-  transfers_.Remove(outgoing);
   if (!whole) {
-    transfers_.PushBack(outgoing);
+    if (outgoing->payload_sent % kTransferTurn == 0) {
+      transfers_.PushBack(transfers_.PopFront());
+    }
     return;
   }
+  transfers_.PopFront();
   ++messages_sent_;
   Leave(*outgoing);
   if (outgoing->withdrawn) {

@@ -45,7 +45,10 @@ Ticket Stream::Send(Message message, SendDone done) {
   }
   const Ticket ticket = queue_.Push(std::move(message), std::move(done));
   if (queue_.has_finished()) resume_.SubmitTo(loop_);  // it did not fit
-  if (!write_waits_) end_of_turn_.RunAtEndOfTurnOf(loop_);
+  if (!write_waits_) {
+    end_of_turn_.RunAtEndOfTurnOf(loop_);
+    if (++unflushed_ >= kMessagesBeforeFlush) Flush();
+  }
   return ticket;
 }
 
@@ -94,7 +97,7 @@ absl::Status Stream::Named(absl::Status status) const {
 // ---- turns ----
 
 void Stream::OnEndOfTurn() {
-  if (!shut_) Flush();
+  if (!shut_ && !write_waits_) Flush();
   // After the flush: waiting costs a system call, and the peer can use that time.
   if (std::exchange(rearm_, false) && !hot_ && !shut_) WaitReadable();
   RunDones();

@@ -29,6 +29,12 @@ void Stream::OnReadable(const boost::system::error_code& error) {
     return;
   }
   if (error == asio::error::operation_aborted) return;
+  // Not here, inside of Asio, where each coroutine that a message resumes pays for its frame.
+  read_.RunAtEndOfTurnOf(loop_);
+}
+
+void Stream::OnReadTurn() {
+  if (shut_ || receiver_ == nullptr) return;
   size_t bytes = 0;
   AfterRead(ReadTurn(bytes));
   if (bytes > 0) GetHot();

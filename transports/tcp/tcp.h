@@ -40,10 +40,12 @@ struct TcpOptions {
   // (TCP_NOTSENT_LOWAT): what a small message waits behind when large payloads move. 0: the
   // system's setting.
   int unsent_bytes = 256 << 10;
-  // The kernel's buffers (SO_SNDBUF, SO_RCVBUF), bytes. 0: the kernel adapts them itself, which is
-  // nearly always better.
+  // The kernel's receive buffer (SO_RCVBUF), bytes: the other half of that. Across a long fat link
+  // (bandwidth times round trip above this) large payloads want more, or 0: the kernel adapts it
+  // itself, up to net.ipv4.tcp_rmem.
+  int receive_buffer_bytes = 1 << 20;
+  // The same for sending (SO_SNDBUF). 0: the kernel adapts it itself.
   int send_buffer_bytes = 0;
-  int receive_buffer_bytes = 0;
   // TCP only: a congestion control by name (TCP_CONGESTION), "reno". Empty: the system's.
   std::string congestion_control;
 
