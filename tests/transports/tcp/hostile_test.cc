@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -279,6 +280,32 @@ TEST_CASE("large payloads leave small messages their memory") {
   for (int i = 0; i < 8; ++i) modest.Write(MessageRecord(std::string(100, 'h'), Pattern(50000)));
   for (size_t i = 1; i <= 8; ++i) CHECK(small_link.WaitMessage(i) == std::string(100, 'h'));
   server.On([&] { kept.clear(); });
+}
+
+TEST_CASE("a connection for which no memory is left ends alone") {
+  for (const bool in_admit : {true, false}) {
+    Node server(MakeTcpTransport());
+    const Endpoint address = server.Listen();
+    RawSocket good = RawSocket::Connect(address);
+    good.Write(Hello());
+    Link& good_link = server.Accepted();
+    server.on_link = [&](Link& link) {
+      if (in_admit) {
+        link.admit = [](MessageSizes) -> Admission { throw std::bad_alloc(); };
+      } else {
+        link.on_message = [](Link&, Message&) { throw std::bad_alloc(); };
+      }
+    };
+    RawSocket peer = RawSocket::Connect(address);
+    Link& link = server.Accepted();
+    peer.Write(Hello() + BeginRecord(1, "large", 100000) + MessageRecord("head", "body"));
+    const absl::Status status = link.WaitClosed();
+    CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+    CHECK(status.message() ==
+          link.info().peer_address + ": no memory is left for what the peer sends");
+    good.Write(MessageRecord("still here", "x"));
+    CHECK(good_link.WaitMessage(1) == "still here");
+  }
 }
 
 }  // namespace
