@@ -5,6 +5,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
+#include "farcall/rpc/log.h"
 #include "farcall/rpc/server_loop.h"
 #include "farcall/rpc/server_session.h"
 
@@ -60,6 +61,14 @@ void ServerCall::SendResult() {
   } else {
     Count(counters.replies_dropped);
   }
+}
+
+void ServerCall::HandlerDestroyed() {
+  status_ = absl::InternalError(absl::StrCat(
+      "the handler of ", Absl(method_->name),
+      " was destroyed before it finished: something that it awaited dropped its completion"));
+  Log(LogLevel::kWarning, absl::StrCat("server: ", status_.message()));
+  home_.loop().Submit(*this);
 }
 
 void ServerCall::Cancel() {

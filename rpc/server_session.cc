@@ -28,14 +28,14 @@ uint64_t Total(MessageSizes sizes) {
   return sizes.attachment > kMax - sizes.body ? kMax : sizes.body + sizes.attachment;
 }
 
-// How long a request of `bytes` may take to become whole.
-Duration TimeToArrive(uint64_t bytes, const KeepaliveOptions& keepalive) {
+// When a request of `bytes` that is announced at `now` must be whole.
+TimePoint WholeBy(TimePoint now, uint64_t bytes, const KeepaliveOptions& keepalive) {
+  if (keepalive.min_bytes_per_second == 0) return TimePoint::max();
   const Duration longest(static_cast<Duration::rep>(kLongestTimeoutNs));
-  if (keepalive.min_bytes_per_second == 0) return longest;
   const auto longest_s = std::chrono::duration_cast<std::chrono::seconds>(longest).count();
   const uint64_t seconds =
       std::min(bytes / keepalive.min_bytes_per_second, static_cast<uint64_t>(longest_s));
-  return keepalive.stall_timeout + std::chrono::seconds(seconds);
+  return After(After(now, keepalive.stall_timeout), std::chrono::seconds(seconds));
 }
 
 }  // namespace
@@ -57,6 +57,12 @@ void ServerSession::OnReady() {
 
 void ServerSession::Drain() { SendGoAway(absl::OkStatus()); }
 
+void ServerSession::EndIfIdle() {
+  const bool idle = calls_.empty() && unread_bytes() == 0;
+  if (idle && was_idle_) End(absl::UnavailableError("the server is shutting down"));
+  was_idle_ = idle;
+}
+
 absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod* method,
                                     MessageSizes sizes) const {
   const ServerShared& shared = home_.shared();
@@ -64,7 +70,7 @@ absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod
   if (shared.draining.load(std::memory_order_relaxed)) {
     return absl::UnavailableError("the server is shutting down and takes no new calls");
   }
-  if (method == nullptr) return shared.dispatcher.Unknown(header.method);
+  if (method == nullptr) return shared.methods.Unknown(header.method);
   const absl::string_view name = Absl(method->info->name);
   if (method->run == nullptr) {
     return absl::UnimplementedError(absl::StrCat(name, " is not served here: ",
@@ -117,7 +123,7 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   if (calls_.contains(header.call)) {
     return {.refused = Violation("a call id that is in flight already"), .attachment = {}};
   }
-  const BoundMethod* method = home_.shared().dispatcher.Find(header.method);
+  const BoundMethod* method = home_.shared().methods.Find(header.method);
   if (absl::Status refusal = Refusal(header, method, sizes); !refusal.ok()) {
     Refuse(header.call, refusal);
     return {.refused = refusal, .attachment = {}};
@@ -136,7 +142,7 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
       loop().now() +
       Duration(static_cast<Duration::rep>(std::min(header.timeout_ns, kLongestTimeoutNs)));
   call.request_bytes_ = Total(sizes);
-  call.whole_by_ = loop().now() + TimeToArrive(call.request_bytes_, options().keepalive);
+  call.whole_by_ = WholeBy(loop().now(), call.request_bytes_, options().keepalive);
   loop().timers().Arm(call, std::min(call.expires_at_, call.whole_by_));
   calls_.emplace(header.call, &call);
   held_bytes_ += call.request_bytes_;

@@ -7,12 +7,14 @@
 namespace farcall::fuzz {
 namespace {
 
-// flatc's Pack cannot write the elements that its UnPackTo makes of a NONE or an unknown type.
+// flatc's Pack cannot write what its UnPackTo makes of a union that has a type and no value, nor
+// elements of NONE or of an unknown type.
 void DropNothings(EverythingT& all) {
   std::erase_if(all.things, [](const ThingUnion& thing) { return thing.value == nullptr; });
   for (ThingUnion& thing : all.things) {
     if (EverythingT* tree = thing.AsTree()) DropNothings(*tree);
   }
+  if (all.thing.value == nullptr) all.thing.Reset();
   if (EverythingT* tree = all.thing.AsTree()) DropNothings(*tree);
   if (all.tree) DropNothings(*all.tree);
   for (const auto& tree : all.trees) DropNothings(*tree);

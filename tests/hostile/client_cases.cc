@@ -217,7 +217,8 @@ std::vector<ClientCase> BadReplyCases() {
        [](uint64_t call) {
          return Begin(1, ReplyHead(call), 70'000) + Chunk(1, 0, "x") + Abort(1);
        },
-       Connection::kKept, absl::StatusCode::kCancelled, Outcome::kUnknown, "gave the message up"}};
+       Connection::kKept, absl::StatusCode::kUnavailable, Outcome::kUnknown,
+       "gave the message up"}};
   return cases;
 }
 

@@ -56,15 +56,12 @@ void HealthyCaller::Run() {
   }
 }
 
-bool HealthyCaller::Fine(int calls) const {
+std::string HealthyCaller::Trouble(int calls) const {
   const int before = answered_;
-  return Eventually([&] { return failed_ || answered_ >= before + calls; }, seconds(30)) &&
-         !failed_;
-}
-
-std::string HealthyCaller::failure() const {
+  const bool answered =
+      Eventually([&] { return failed_ || answered_ >= before + calls; }, seconds(30));
   MutexLock lock(mutex_);
-  return failure_;
+  return failed_ || answered ? failure_ : "no answer within 30 s";
 }
 
 // ---- the server ----

@@ -27,9 +27,8 @@ class HealthyCaller {
                          const std::shared_ptr<Transport>& transport = MakeTcpTransport());
   ~HealthyCaller();
 
-  // Waits until `calls` more calls were answered. False when one ever failed, or none comes.
-  bool Fine(int calls = 2) const;
-  std::string failure() const;
+  // Waits until `calls` more calls were answered. Empty when they were and none ever failed.
+  std::string Trouble(int calls = 2) const;
 
  private:
   void Run();

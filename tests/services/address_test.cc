@@ -2,11 +2,14 @@
 // sent, and a message that names the address.
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
 
 #include "farcall/rpc/outcome.h"
@@ -69,6 +72,18 @@ TEST_CASE("an address that cannot be read is refused by Dial and by Listen") {
   }
 }
 
+TEST_CASE("an address that no attempt can reach is refused by Dial") {
+  for (const char* address : {"tcp://h:0", "auto://h:0", "unix://tmp/x.sock", "unix:///"}) {
+    const absl::Status dialled = Dial(address).status();
+    INFO(address << ": " << dialled);
+    CHECK(absl::IsInvalidArgument(dialled));
+  }
+  const std::string long_path = "unix:///" + std::string(200, 'x');
+  CHECK(absl::IsInvalidArgument(Dial(long_path).status()));
+  Server server;
+  CHECK(Listen(server, "auto://127.0.0.1:0").ok());
+}
+
 TEST_CASE("a port where nobody listens") {
   SilentServer server;
   const std::string address = server.address();
@@ -87,6 +102,27 @@ TEST_CASE("a name that does not resolve") {
   CHECK((absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)));
   CHECK(OutcomeOf(status) == Outcome::kNotSent);
   CHECK(Names(status, "no-such-host.invalid"));
+}
+
+TEST_CASE("a name is not called unknown when descriptors are what is missing") {
+  const auto loop = std::make_shared<EventLoop>();
+  Server server({.external_loops = {loop}});
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int free = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::close(free);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(free);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const absl::Status listened = Listen(server, "tcp://localhost:0").status();
+  const absl::Status called =
+      CallOnce("tcp://localhost:7", {.timeout = seconds(10)}, {.loop = loop});
+  const absl::Status without_loop = Dial("tcp://localhost:7").status();
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(Names(listened, "ulimit -n"));
+  CHECK(Names(called, "ulimit -n"));
+  CHECK(absl::IsResourceExhausted(without_loop));
+  CHECK(Names(without_loop, "ulimit -n"));
 }
 
 TEST_CASE("a Unix socket that is not there") {

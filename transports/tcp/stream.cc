@@ -29,7 +29,7 @@ void Stream::Start(Receiver& receiver) {
     return;
   }
   if (options_.handshake_timeout > Duration::zero()) {
-    loop_.timers().Arm(handshake_, loop_.now() + options_.handshake_timeout);
+    loop_.timers().Arm(handshake_, After(loop_.now(), options_.handshake_timeout));
   }
   WaitReadable();
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "farcall/transports/tcp/address.h"
 #include "farcall/transports/tcp/connector.h"
 #include "farcall/transports/tcp/limits.h"
 #include "farcall/transports/tcp/listener.h"
@@ -35,6 +36,10 @@ std::shared_ptr<BufferPool> MakePool(const char* name, size_t bytes) {
 }
 
 }  // namespace
+
+absl::Status CheckTcpEndpoint(const Endpoint& endpoint) {
+  return tcp::CheckEndpoint(endpoint, /*connecting=*/true);
+}
 
 std::shared_ptr<Transport> MakeTcpTransport(TcpOptions options) {
   auto settings = std::make_shared<tcp::Settings>();

@@ -59,6 +59,10 @@ struct TcpOptions {
 // need of the transport; it may go before them.
 std::shared_ptr<Transport> MakeTcpTransport(TcpOptions options = {});
 
+// INVALID_ARGUMENT, with the reason, for an endpoint that Connect of a TCP transport can never
+// reach: another scheme, port 0, a path that is no socket's.
+absl::Status CheckTcpEndpoint(const Endpoint& endpoint);
+
 }  // namespace farcall
 
 #endif  // FARCALL_TRANSPORTS_TCP_TCP_H_
