@@ -222,9 +222,10 @@ absl::Status HeadBuilder::Add(const Field& field) {
                      field.value.size(), ", ", old_size, " used before)"));
   }
   const size_t new_size = old_size + kFieldPrefixBytes + field.key.size() + field.value.size();
-  if (new_size > Head::kInlineBytes && old_size <= Head::kInlineBytes) {
-    // One Buffer for the largest head there can be: a head with metadata is rare and short-lived.
-    absl::StatusOr<Buffer> spill = pool_.Allocate(kMaxHeadBytes);
+  if (new_size > head_.capacity()) {
+    // What is needed now and no more: many heads with a short text may wait for a slow peer. Slots
+    // double in size, so that a head is moved a few times at most.
+    absl::StatusOr<Buffer> spill = pool_.Allocate(new_size);
     if (!spill.ok()) return spill.status();
     std::memcpy(spill->data(), head_.data(), old_size);
     head_.Resize(new_size, *std::move(spill));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/log.h"
@@ -50,13 +51,16 @@ void ServerCall::Run() { SendResult(); }
 
 void ServerCall::SendResult() {
   ServerCounters& counters = home_.shared().counters;
+  // Also when the reply finds no memory.
+  const absl::Cleanup over = [&] {
+    home_.GiveBack(*this);
+    counters.calls_running.fetch_sub(1, std::memory_order_release);
+  };
   if (session_ != nullptr) {
     session_->Reply(*this);
   } else {
     Count(counters.replies_dropped);
   }
-  home_.GiveBack(*this);
-  counters.calls_running.fetch_sub(1, std::memory_order_release);
 }
 
 void ServerCall::HandlerDestroyed() {

@@ -111,6 +111,7 @@ void ServerLoop::Dispatch(ServerCall& call) {
 
 ServerCall& ServerLoop::TakeCall() {
   if (free_calls_.empty()) {
+    free_calls_.reserve(calls_.size() + 1);  // giving one back allocates nothing
     calls_.push_back(std::make_unique<ServerCall>(*this));
     return *calls_.back();
   }

@@ -30,6 +30,10 @@ inline constexpr size_t kMaxTransfers = 1024;
 
 // ---- this side alone ----
 
+// One part in so many of a pool is for heads and small payloads alone, so that large payloads never
+// starve small calls: 1 GiB of the default pools, 64 KiB for each of 16384 peers.
+inline constexpr size_t kSmallShare = 4;
+
 // Bodies up to this are copied out of the read buffer, larger ones are received where they stay.
 inline constexpr uint64_t kCopyBytes = 4096;
 

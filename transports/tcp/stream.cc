@@ -17,7 +17,7 @@ Stream::Stream(EventLoop& loop, Socket socket, StreamOptions options)
       options_(std::move(options)),
       socket_(std::move(socket)),
       queue_(share_.store(), options_.limits),
-      assembler_(*this, *options_.pools.receive) {}
+      assembler_(*this, *options_.pools.receive, options_.limits) {}
 
 Stream::~Stream() = default;
 

@@ -106,6 +106,7 @@ class Stream final : public std::enable_shared_from_this<Stream>,
   ReadEnd ReadTurn(size_t& bytes);
   void AfterRead(ReadEnd end);
   ssize_t ReceiveOnce(Assembler::Regions& regions);
+  absl::Status TakeIn(size_t bytes);
   void OnReadable(const boost::system::error_code& error);
   void OnReadTurn();
   void WaitReadable();

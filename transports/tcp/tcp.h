@@ -16,7 +16,8 @@ namespace farcall {
 // The defaults suit a data centre. All but the pools apply to each connection.
 struct TcpOptions {
   // Memory for messages of all connections together; beyond it sending and receiving say
-  // RESOURCE_EXHAUSTED. What a peer makes us receive cannot starve what we send.
+  // RESOURCE_EXHAUSTED. What a peer makes us receive cannot starve what we send, and large messages
+  // cannot starve small ones: a quarter of each pool is for those (README.md, the memory plan).
   size_t send_pool_bytes = size_t{4} << 30;
   size_t receive_pool_bytes = size_t{4} << 30;
 
