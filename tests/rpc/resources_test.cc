@@ -1,15 +1,13 @@
-// A system that has no descriptor or thread left: a status that says so, and nothing else changes.
+// A system that has no thread left: a status that says so, and nothing else changes.
 
 #include "farcall/rpc/resources.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "farcall/rpc/worker_pool.h"
@@ -17,23 +15,6 @@
 
 namespace farcall::testing {
 namespace {
-
-// No descriptor can be opened.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const int free = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    ::close(free);
-    rlimit none = before_;
-    none.rlim_cur = static_cast<rlim_t>(free);
-    ::setrlimit(RLIMIT_NOFILE, &none);
-  }
-  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 // No thread can be started: there is no memory for a stack so large.
 class NoThreads {
@@ -66,30 +47,8 @@ bool TakesSignals() {
   return ::sigismember(&blocked, SIGTERM) == 0 && ::sigismember(&blocked, SIGINT) == 0;
 }
 
-TEST_CASE("without descriptors: loops, channels and servers say so, and work once there are some") {
-  Stage stage;
-  Server server;
-  const auto loop = std::make_shared<EventLoop>();
-  {
-    const NoDescriptors none;
-    CHECK_THROWS_AS(EventLoop(), std::system_error);
-    CheckSays(EventLoop::Create().status(), "ulimit -n");
-    CheckSays(EventLoop::Create({.dedicated = true}).status(), "ulimit -n");
-    CheckSays(Channel::Create(stage.transport, stage.endpoint).status(), "ulimit -n");
-    const absl::Status listens = server.Listen(stage.transport, stage.endpoint).status();
-    CheckSays(listens, "ulimit -n");
-    CheckSays(listens, "loop 1 of 1 (ServerOptions::loops)");
-    // Who brings a loop needs nothing.
-    CHECK(Channel::Create(stage.transport, stage.endpoint, {.loop = loop}).ok());
-  }
-  absl::StatusOr<Channel> channel = Channel::Create(stage.transport, stage.endpoint);
-  REQUIRE(channel.ok());
-  AskT ask;
-  CHECK(Probe::Client(*channel).Object(ask).ok());
-  CHECK(server.Listen(stage.transport, *ParseEndpoint("loopback://other")).ok());
-}
-
-TEST_CASE("without threads: the same, and the caller still takes signals") {
+TEST_CASE(
+    "without threads: loops, channels and servers say so, and the caller still takes signals") {
   Stage stage;
   Server server;
   REQUIRE(TakesSignals());
