@@ -1,5 +1,7 @@
 #include "farcall/rpc/unpack_plan.h"
 
+#include <flatbuffers/reflection.h>
+
 #include <algorithm>
 #include <string>
 

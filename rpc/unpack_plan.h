@@ -10,7 +10,6 @@
 #define FARCALL_RPC_UNPACK_PLAN_H_
 
 #include <flatbuffers/flatbuffers.h>
-#include <flatbuffers/reflection_generated.h>
 
 #include <cstddef>
 #include <cstdint>
