@@ -190,8 +190,10 @@ TEST_CASE("a steady blocking call is one send and one receive a side") {
     CHECK(Rise(few.*side, many.*side, kSends) <= 1000 + kSlack);
     CHECK(Rise(few.*side, many.*side, kReceives) <= 1000 + kSlack);
   }
-  CHECK(Rise(few.client, many.client, {"futex"}) <= 0);
-  if (mode == "busy") CHECK(Rise(few.server, many.server, {"futex"}) <= 0);
+  // A driver that sleeps looks for others now and then, and may meet one.
+  const int64_t meetings = mode == "busy" ? 0 : kSlack;
+  CHECK(Rise(few.client, many.client, {"futex"}) <= meetings);
+  CHECK(Rise(few.server, many.server, {"futex"}) <= meetings);
 }
 
 // For this process and its children.
