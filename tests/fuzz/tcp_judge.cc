@@ -109,7 +109,7 @@ void Judge::CheckMemory() {
   // A place of our own for an attachment of no bytes is kept, too.
   const size_t extra = leased - least;
   FUZZ_CHECK(leased >= least && extra <= promised + 256 * (states_.size() + held_.size()));
-  if (least == 0 && held_.empty()) FUZZ_CHECK(leased == 0);
+  if (least + promised == 0 && held_.empty()) FUZZ_CHECK(leased == 0);
 }
 
 void Judge::CheckComplete() const {
