@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "farcall/rpc/buffer.h"
+#include "farcall/rpc/limits.h"
 
 namespace farcall {
 
@@ -49,7 +50,11 @@ class Head {
     return {data(), size};
   }
 
-  // Lengthens the head within the memory it has, keeping its bytes.
+  // What it may Grow to, and the memory that it holds besides itself.
+  size_t capacity() const { return spill_ ? spill_.slot()->capacity : kInlineBytes; }
+  size_t spilled_bytes() const { return spill_ ? spill_.slot()->capacity : 0; }
+
+  // Lengthens the head within its capacity, keeping its bytes.
   void Grow(size_t size) {
     size_ = static_cast<uint32_t>(size);
     if (spill_) spill_.SetView(0, size);
@@ -66,12 +71,24 @@ class Head {
   alignas(8) std::array<std::byte, kInlineBytes> inline_;
 };
 
+// The memory behind `buffer`: of a small slot the whole, whatever part of it is used; the unused
+// pages of a large one were never touched.
+inline size_t HeldBytes(const Buffer& buffer) {
+  if (!buffer) return 0;
+  const size_t capacity = buffer.slot()->capacity;
+  return capacity <= kSmallPayloadBytes ? capacity : buffer.size();
+}
+
 struct Message {
   Head head;
   Buffer body;        // may be absent: then its size is 0
   Buffer attachment;  // likewise
 
   size_t payload_bytes() const { return body.size() + attachment.size(); }
+  // The memory behind all of it.
+  size_t held_bytes() const {
+    return head.spilled_bytes() + HeldBytes(body) + HeldBytes(attachment);
+  }
 };
 
 // Lengths of a message that is announced but not yet here, as the peer claims them: hostile until

@@ -28,14 +28,14 @@ uint64_t Total(MessageSizes sizes) {
   return sizes.attachment > kMax - sizes.body ? kMax : sizes.body + sizes.attachment;
 }
 
-// How long a request of `bytes` may take to become whole.
-Duration TimeToArrive(uint64_t bytes, const KeepaliveOptions& keepalive) {
+// When a request of `bytes` that is announced at `now` must be whole.
+TimePoint WholeBy(TimePoint now, uint64_t bytes, const KeepaliveOptions& keepalive) {
+  if (keepalive.min_bytes_per_second == 0) return TimePoint::max();
   const Duration longest(static_cast<Duration::rep>(kLongestTimeoutNs));
-  if (keepalive.min_bytes_per_second == 0) return longest;
   const auto longest_s = std::chrono::duration_cast<std::chrono::seconds>(longest).count();
   const uint64_t seconds =
       std::min(bytes / keepalive.min_bytes_per_second, static_cast<uint64_t>(longest_s));
-  return keepalive.stall_timeout + std::chrono::seconds(seconds);
+  return After(After(now, keepalive.stall_timeout), std::chrono::seconds(seconds));
 }
 
 }  // namespace
@@ -57,6 +57,12 @@ void ServerSession::OnReady() {
 
 void ServerSession::Drain() { SendGoAway(absl::OkStatus()); }
 
+void ServerSession::EndIfIdle() {
+  const bool idle = calls_.empty() && unread_bytes() == 0;
+  if (idle && was_idle_) End(absl::UnavailableError("the server is shutting down"));
+  was_idle_ = idle;
+}
+
 absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod* method,
                                     MessageSizes sizes) const {
   const ServerShared& shared = home_.shared();
@@ -64,7 +70,7 @@ absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod
   if (shared.draining.load(std::memory_order_relaxed)) {
     return absl::UnavailableError("the server is shutting down and takes no new calls");
   }
-  if (method == nullptr) return shared.dispatcher.Unknown(header.method);
+  if (method == nullptr) return shared.methods.Unknown(header.method);
   const absl::string_view name = Absl(method->info->name);
   if (method->run == nullptr) {
     return absl::UnimplementedError(absl::StrCat(name, " is not served here: ",
@@ -117,7 +123,7 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   if (calls_.contains(header.call)) {
     return {.refused = Violation("a call id that is in flight already"), .attachment = {}};
   }
-  const BoundMethod* method = home_.shared().dispatcher.Find(header.method);
+  const BoundMethod* method = home_.shared().methods.Find(header.method);
   if (absl::Status refusal = Refusal(header, method, sizes); !refusal.ok()) {
     Refuse(header.call, refusal);
     return {.refused = refusal, .attachment = {}};
@@ -136,9 +142,10 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
       loop().now() +
       Duration(static_cast<Duration::rep>(std::min(header.timeout_ns, kLongestTimeoutNs)));
   call.request_bytes_ = Total(sizes);
-  call.whole_by_ = loop().now() + TimeToArrive(call.request_bytes_, options().keepalive);
+  call.whole_by_ = WholeBy(loop().now(), call.request_bytes_, options().keepalive);
+  calls_.emplace(header.call, &call);  // first: it may find no memory, and a timer must end
   loop().timers().Arm(call, std::min(call.expires_at_, call.whole_by_));
-  calls_.emplace(header.call, &call);
+  if (call.request_bytes_ > kSmallPayloadBytes) large_.emplace(ticket, header.call);
   held_bytes_ += call.request_bytes_;
   return {};
 }
@@ -149,6 +156,7 @@ void ServerSession::OnCall(const FrameHeader& header, Message message) {
   ServerCall& call = *found->second;
   call.request_ = std::move(message);
   call.whole_ = true;
+  if (call.request_bytes_ > kSmallPayloadBytes) large_.erase(call.ticket_);
   if (call.whole_by_ < call.expires_at_) loop().timers().Arm(call, call.expires_at_);
   const absl::Status verified = call.bound_->verify(call.body(), call.limits());
   if (!verified.ok()) {
@@ -162,7 +170,16 @@ void ServerSession::OnCall(const FrameHeader& header, Message message) {
 }
 
 void ServerSession::OnAbandoned(Ticket ticket, absl::Status status) {
-  // Rare: a payload that its sender gave up, or that no memory could be had for.
+  // A payload that its sender gave up, or that no memory could be had for. Large ones are found
+  // without a search, for a peer can begin and give up many.
+  if (const auto found = large_.find(ticket); found != large_.end()) {
+    const auto call = calls_.find(found->second);
+    large_.erase(found);
+    if (call == calls_.end() || call->second->ticket_ != ticket) return;  // given up here
+    Refuse(call->first, status);
+    Drop(*call->second);
+    return;
+  }
   for (const auto& [id, call] : calls_) {
     if (call->ticket_ != ticket || call->whole_) continue;
     Refuse(id, status);
@@ -275,6 +292,7 @@ size_t ServerSession::Orphan() {
     }
   }
   calls_.clear();
+  large_.clear();
   held_bytes_ = 0;
   return orphans;
 }

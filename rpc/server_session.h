@@ -19,6 +19,10 @@ class ServerSession final : public Session {
   // Tells the peer that no new calls are taken; the connection ends when the peer closes it.
   void Drain();
 
+  // Called now and then while the server drains: ends a connection that had nothing to do the last
+  // time either.
+  void EndIfIdle();
+
   // The handler is done with `call`, which is one of this session's.
   void Reply(ServerCall& call);
   // The deadline of `call` passed.
@@ -52,6 +56,9 @@ class ServerSession final : public Session {
   ServerLoop& home_;
   std::shared_ptr<PeerIdentity> peer_;
   absl::flat_hash_map<uint64_t, ServerCall*> calls_;
+  // The ids of calls whose payload is large and on its way, or was given up here and not yet there.
+  absl::flat_hash_map<Ticket, uint64_t> large_;
+  bool was_idle_ = false;    // at the last EndIfIdle
   uint64_t held_bytes_ = 0;  // of the requests of calls_, as they were announced
 };
 

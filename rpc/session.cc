@@ -39,7 +39,7 @@ void Session::Start() {
   Message message;
   message.head = *std::move(head);
   connection_->Send(std::move(message), {});
-  loop_.timers().Arm(*this, last_heard_ + options_.keepalive.handshake_timeout);
+  loop_.timers().Arm(*this, After(last_heard_, options_.keepalive.handshake_timeout));
 }
 
 void Session::End(const absl::Status& reason) {
@@ -151,7 +151,7 @@ void Session::OnHello(const FrameHeader& header, const Head& head) {
   }
   peer_hello_ = *std::move(hello);
   ready_ = true;
-  loop_.timers().Arm(*this, loop_.now() + options_.keepalive.ping_after);
+  loop_.timers().Arm(*this, After(loop_.now(), options_.keepalive.ping_after));
   OnReady();
 }
 
@@ -163,8 +163,10 @@ void Session::OnGoAway(const FrameHeader& header, const Head& head) {
   }
   // The peer has decided; it will not read an answer.
   ending_ = true;
-  reason_ = absl::Status(status.code(),
-                         absl::StrCat(peer_address_, " ended the connection: ", status.message()));
+  reason_ = absl::Status(
+      status.code(), absl::StrCat(peer_address_, " ended the connection: ",
+                                  status.message().empty() ? absl::StatusCodeToString(status.code())
+                                                           : std::string(status.message())));
   connection_->Close(reason_);
 }
 
@@ -201,7 +203,7 @@ void Session::OnTimer() {
                      Seconds(now - takes_nothing_since_), " s (keepalive.stall_timeout)")));
     return;
   }
-  const TimePoint quiet_until = last_heard_ + options_.keepalive.ping_after;
+  const TimePoint quiet_until = After(last_heard_, options_.keepalive.ping_after);
   if (now < quiet_until) {
     ping_pending_ = false;
     loop_.timers().Arm(*this, quiet_until);
@@ -218,7 +220,7 @@ void Session::OnTimer() {
   bytes_at_ping_ = bytes;
   ping_pending_ = true;
   SendControl({.type = FrameType::kPing, .call = 1});
-  loop_.timers().Arm(*this, now + options_.keepalive.ping_timeout);
+  loop_.timers().Arm(*this, After(now, options_.keepalive.ping_timeout));
 }
 
 }  // namespace farcall

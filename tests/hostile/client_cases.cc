@@ -212,12 +212,13 @@ std::vector<ClientCase> BadReplyCases() {
        },
        Connection::kKept, absl::StatusCode::kNotFound, Outcome::kAnswered, "\r\n"},
       {"NOT_RUN", [](uint64_t call) { return Reply(call, {}, 8, kNotRun); }, Connection::kKept,
-       absl::StatusCode::kResourceExhausted, Outcome::kNotSent},
+       absl::StatusCode::kResourceExhausted, Outcome::kNotRun},
       {"a reply given up half way",
        [](uint64_t call) {
          return Begin(1, ReplyHead(call), 70'000) + Chunk(1, 0, "x") + Abort(1);
        },
-       Connection::kKept, absl::StatusCode::kCancelled, Outcome::kUnknown, "gave the message up"}};
+       Connection::kKept, absl::StatusCode::kUnavailable, Outcome::kUnknown,
+       "gave the message up"}};
   return cases;
 }
 

@@ -42,8 +42,9 @@ Ticket LoopbackConnection::Send(Message message, SendDone done) {
                 .head_bytes = message.head.size(),
                 .bytes = message.head.size() + message.payload_bytes(),
                 .large = IsLarge(message),
-                .message = std::move(message),
+                .message = {},
                 .done = std::move(done)};
+  queued.message = std::move(message);
   queued_bytes_ += queued.bytes;
   if (queued.large) ++large_sends_;
   queue_.push_back(std::move(queued));

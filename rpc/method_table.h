@@ -1,10 +1,11 @@
-// Dispatcher: method id -> handler, and the check of a request's body before any handler reads it.
+// MethodTable: method id -> what verifies its requests and what runs its handler.
 //
 // Filled before the server listens; constant, and so thread-safe, afterwards.
 
-#ifndef FARCALL_RPC_DISPATCHER_H_
-#define FARCALL_RPC_DISPATCHER_H_
+#ifndef FARCALL_RPC_METHOD_TABLE_H_
+#define FARCALL_RPC_METHOD_TABLE_H_
 
+#include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -17,6 +18,7 @@ namespace farcall {
 
 class ServerCall;
 class Service;
+class UnpackPlan;
 
 // A method of a service object, ready to be called.
 struct BoundMethod {
@@ -25,10 +27,12 @@ struct BoundMethod {
   // Null for a streaming method: UNIMPLEMENTED until streams exist.
   absl::Status (*verify)(const Buffer& body, const MessageLimits& limits) = nullptr;
   void (*run)(const BoundMethod& method, ServerCall& call) = nullptr;
+  std::shared_ptr<const UnpackPlan> unpack =
+      nullptr;              // for the object API; null: nothing is unpacked
   bool on_workers = false;  // the handler may block: it runs on the server's worker pool
 };
 
-class Dispatcher {
+class MethodTable {
  public:
   // ALREADY_EXISTS for a service of that name, or when two methods have one id (names both).
   absl::Status Add(const Service& service);
@@ -51,4 +55,4 @@ class Dispatcher {
 
 }  // namespace farcall
 
-#endif  // FARCALL_RPC_DISPATCHER_H_
+#endif  // FARCALL_RPC_METHOD_TABLE_H_
