@@ -43,6 +43,9 @@ Ticket Stream::Send(Message message, SendDone done) {
                          Named(absl::UnavailableError(absl::StrCat(
                              "the connection is closed", why.ok() ? "" : ": ", why.message()))));
   }
+  if (message.payload_bytes() > kMaxInlinePayload) {
+    share_.idle_memory().Watch(loop_, options_.pools.send);
+  }
   const Ticket ticket = queue_.Push(std::move(message), std::move(done));
   if (queue_.has_finished()) resume_.SubmitTo(loop_);  // it did not fit
   if (!write_waits_) {
