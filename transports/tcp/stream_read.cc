@@ -1,5 +1,6 @@
 // The receiving half of Stream.
 
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -152,8 +153,10 @@ size_t Stream::Poll() {
   if (ReadTurn(bytes) == ReadEnd::kClosed) return 1;
   if (bytes > 0) {
     last_hot_ = loop_.now();
+    empty_polls_ = 0;
     return 1;
   }
+  if (++empty_polls_ % kPollsPerYield == 0) ::sched_yield();
   if (loop_.now() - last_hot_ > kHotIdle) {
     GetCold();
     WaitReadable();
@@ -173,6 +176,9 @@ Admission Stream::Admit(Ticket ticket, std::span<const std::byte> head, MessageS
 }
 
 void Stream::OnMessage(Ticket ticket, Message message) {
+  if (message.payload_bytes() > kMaxInlinePayload) {
+    share_.idle_memory().Watch(loop_, options_.pools.receive);
+  }
   receiver_->OnMessage(ticket, std::move(message));
 }
 
