@@ -187,11 +187,13 @@ std::string Describe(const Profile& profile) {
   return text;
 }
 
-const std::vector<std::string> kSends = {"sendto", "sendmsg", "write", "writev"};
-const std::vector<std::string> kReceives = {"recvfrom", "recvmsg", "read", "readv"};
+const std::vector<std::string> kSends = {"sendto", "sendmsg"};
+const std::vector<std::string> kReceives = {"recvfrom", "recvmsg", "readv"};
+// Of the descriptor that wakes a loop's helper: it looks after a loop whose caller came back only
+// after EventLoop::kIdleTakeover, on a machine that is busy with other things.
+const std::vector<std::string> kWakeUps = {"read", "write"};
 
-// The two traces' clocks are read before or after their calls; a thread that sleeps looks around
-// now and then.
+// The two traces read the clock before or after their calls.
 constexpr int64_t kSlack = 5;
 
 TEST_CASE("a steady blocking call is one send and one receive a side") {
@@ -208,7 +210,8 @@ TEST_CASE("a steady blocking call is one send and one receive a side") {
     CHECK(Useful(*side, kSends) >= kCalls - kSlack);  // else nothing was counted
     CHECK(Useful(*side, kSends) <= kCalls + kSlack);
     CHECK(Useful(*side, kReceives) <= kCalls + kSlack);
-    CHECK(side->contains("futex") == false);
+    CHECK(Useful(*side, kWakeUps) <= kCalls / 4);
+    CHECK_FALSE(side->contains("futex"));
   }
 }
 
