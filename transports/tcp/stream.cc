@@ -100,7 +100,7 @@ absl::Status Stream::Named(absl::Status status) const {
 // ---- turns ----
 
 void Stream::OnEndOfTurn() {
-  if (!shut_ && !write_waits_) Flush();
+  if (!shut_ && (!write_waits_ || hot_)) Flush();
   // After the flush: waiting costs a system call, and the peer can use that time.
   if (std::exchange(rearm_, false) && !hot_ && !shut_) WaitReadable();
   RunDones();

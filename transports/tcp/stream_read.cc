@@ -151,6 +151,7 @@ void Stream::GetCold() {
 size_t Stream::Poll() {
   size_t bytes = 0;
   if (ReadTurn(bytes) == ReadEnd::kClosed) return 1;
+  if (write_waits_) end_of_turn_.RunAtEndOfTurnOf(loop_);  // epoll is looked at more rarely
   if (bytes > 0) {
     last_hot_ = loop_.now();
     empty_polls_ = 0;
