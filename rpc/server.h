@@ -24,7 +24,8 @@ struct ServerOptions {
   // Loops, each with a thread of its own in `mode`.
   size_t loops = 1;
   ProgressMode mode = ProgressMode::kAdaptive;
-  // Instead of those: loops that somebody else drives (tests, simulations).
+  // Instead of those: loops that somebody else drives (tests, simulations). A thread that waits in
+  // Shutdown drives those that nobody drives meanwhile.
   std::vector<std::shared_ptr<EventLoop>> external_loops = {};
 
   // Threads for blocking services, started with the first such service, and how many calls may wait

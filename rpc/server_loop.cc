@@ -25,7 +25,7 @@ void ServerLoop::Accept(std::unique_ptr<Connection> connection) {
                                                      .keepalive = shared_.options.keepalive,
                                                      .authentication = {}});
   ServerSession& accepted = *session;
-  sessions_.emplace(&accepted, std::move(session));
+  places_.emplace(&accepted, sessions_.insert(sessions_.end(), std::move(session)));
   accepted.Start();
   if (open > shared_.options.max_connections) {
     Count(counters.connections_refused);
@@ -42,26 +42,30 @@ void ServerLoop::Accept(std::unique_ptr<Connection> connection) {
 }
 
 void ServerLoop::Bury(ServerSession& session) {
-  auto found = sessions_.find(&session);
-  loop_->Post([dead = std::move(found->second)] {});
-  sessions_.erase(found);
+  const auto found = places_.find(&session);
+  loop_->Post([dead = std::move(*found->second)] {});
+  sessions_.erase(found->second);
+  places_.erase(found);
   shared_.counters.connections_open.fetch_sub(1, std::memory_order_release);
 }
 
 void ServerLoop::Drain() {
-  for (auto& [session, owned] : sessions_) session->Drain();
+  for (const auto& session : sessions_) session->Drain();
 }
 
 size_t ServerLoop::Cut(const absl::Status& reason) {
   size_t cut = 0;
-  for (auto& [session, owned] : sessions_) {
+  for (const auto& session : sessions_) {
     cut += session->Orphan();
     session->End(reason);
   }
   return cut;
 }
 
-void ServerLoop::Close() { sessions_.clear(); }
+void ServerLoop::Close() {
+  places_.clear();
+  sessions_.clear();
+}
 
 void ServerLoop::Dispatch(ServerCall& call) {
   const BoundMethod& method = call.bound();
