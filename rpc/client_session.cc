@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/metadata.h"
+#include "farcall/rpc/planted.h"
 
 namespace farcall {
 
@@ -60,6 +61,7 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
   }
   call->message_ = std::move(result.message);
   if (call->state_ == ClientCall::State::kWithdrawn) {
+    if (FARCALL_PLANTED(kBufferLostOnWithdraw)) new Buffer(std::move(call->message_.body));
     Leave(*call, WithOutcome(call->cause_, Outcome::kNotSent), {});
   } else if (absl::IsResourceExhausted(result.status)) {
     Leave(*call, WithOutcome(result.status, Outcome::kNotSent), {});
@@ -74,12 +76,14 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
 void ClientSession::EndSent(ClientCall& call, const absl::Status& cause) {
   if (call.reply_ticket_ != 0) connection().Abandon(call.reply_ticket_, cause);
   SendControl({.type = FrameType::kCancel, .call = call.id_});
-  Leave(call, WithOutcome(cause, Outcome::kUnknown), {});
+  const bool lies = FARCALL_PLANTED(kNotSentAfterItLeft);
+  Leave(call, WithOutcome(cause, lies ? Outcome::kNotSent : Outcome::kUnknown), {});
 }
 
 void ClientSession::EndCall(ClientCall& call, const absl::Status& cause) {
   switch (call.state_) {
     case ClientCall::State::kSending:
+      if (FARCALL_PLANTED(kDeadlineIgnoredInSending) && absl::IsDeadlineExceeded(cause)) break;
       call.state_ = ClientCall::State::kWithdrawn;
       call.cause_ = cause;
       connection().Withdraw(call.ticket_);

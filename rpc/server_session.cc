@@ -7,6 +7,7 @@
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/log.h"
 #include "farcall/rpc/metadata.h"
+#include "farcall/rpc/planted.h"
 
 namespace farcall {
 namespace {
@@ -38,7 +39,10 @@ void ServerSession::OnReady() {
   if (home_.shared().draining.load(std::memory_order_relaxed)) Drain();
 }
 
-void ServerSession::Drain() { SendGoAway(absl::OkStatus()); }
+void ServerSession::Drain() {
+  if (FARCALL_PLANTED(kDrainForgetsIdlePeers) && calls_.empty()) return;
+  SendGoAway(absl::OkStatus());
+}
 
 absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod* method,
                                     MessageSizes sizes) const {
@@ -62,7 +66,7 @@ absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod
     return TooLarge("an attachment", name, sizes.attachment, "max_attachment_bytes",
                     limits.max_attachment_bytes);
   }
-  if (calls_.size() >= limits.max_calls_in_flight) {
+  if (calls_.size() >= limits.max_calls_in_flight && !FARCALL_PLANTED(kServerTakesTooMany)) {
     return absl::ResourceExhaustedError(
         absl::StrCat(calls_.size(),
                      " calls of this connection are in flight already "
@@ -187,7 +191,8 @@ void ServerSession::Reply(ServerCall& call) {
                      " (its limits.max_body_bytes and limits.max_attachment_bytes)"));
   }
   Count(status.ok() ? counters.replies_ok : counters.replies_failed);
-  SendStatus(call.id_, status, 0, call.reply_metadata_, std::move(call.reply_body_),
+  const uint8_t flags = FARCALL_PLANTED(kErrorsDidNotRun) && !status.ok() ? kFlagNotRun : 0;
+  SendStatus(call.id_, status, flags, call.reply_metadata_, std::move(call.reply_body_),
              std::move(call.reply_attachment_));
 }
 

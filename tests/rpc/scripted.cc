@@ -87,6 +87,10 @@ void Peer::Close() {
   world_.OnLoop([this] { connection_->Close(absl::CancelledError("the script says so")); });
 }
 
+void Peer::CloseLater() {
+  world_.loop->Post([this] { connection_->Close(absl::CancelledError("the script says so")); });
+}
+
 Heard Peer::Next() {
   REQUIRE_FALSE(heard_.empty());
   Heard first = std::move(heard_.front());

@@ -49,6 +49,9 @@ uint64_t FromEnvironment(const char* name, uint64_t usual) {
   return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
 }
 
+// Of all seeds of a run: the same in every process.
+uint64_t digest = 0;
+
 bool RunSeed(uint64_t seed, std::map<std::string, uint64_t>& totals) {
   Simulation simulation(seed);
   if (!simulation.Run()) {
@@ -58,6 +61,7 @@ bool RunSeed(uint64_t seed, std::map<std::string, uint64_t>& totals) {
     return false;
   }
   simulation.ledger().CountInto(totals);
+  digest = Dice(digest ^ simulation.history().hash()).Throw();
   if (seed % kRunTwice != 0) return true;
   Simulation again(seed);
   again.Run();
@@ -91,8 +95,9 @@ int Main(int argc, char** argv) {
                   static_cast<unsigned long long>(seed), argv[0]);
     if (!RunSeed(seed, totals)) return 1;
   }
-  std::printf("%llu seeds from %llu; calls by their ends:\n",
-              static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(first));
+  std::printf("%llu seeds from %llu, digest of their histories %016llx; calls by their ends:\n",
+              static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(first),
+              static_cast<unsigned long long>(digest));
   for (const auto& [name, count] : totals) {
     std::printf("%10llu  %s\n", static_cast<unsigned long long>(count), name.c_str());
   }

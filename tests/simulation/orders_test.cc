@@ -1,0 +1,341 @@
+// Cancellation, deadline, reply, disconnect and destruction in every order, at every step of a
+// call, with every choice of how much happens between two of them.
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "farcall/rpc/outcome.h"
+#include "farcall/tests/rpc/scripted.h"
+#include "farcall/tests/rpc/scripted_server.h"
+
+namespace farcall::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration kTimeout = seconds(2);  // less than any keepalive's
+constexpr char kTarget[] = "target";
+
+// The call that it is about, at some step, and its server.
+struct Scene {
+  void AskTarget(size_t data_bytes = 0) {
+    target = world.Ask(kTarget, {.timeout = kTimeout, .wait_for_ready = true}, data_bytes);
+  }
+  void AskOthers(int count, size_t data_bytes) {
+    for (int i = 0; i < count; ++i) {
+      others.push_back(world.Ask("other", {.timeout = std::chrono::hours(1)}, data_bytes));
+    }
+    world.Settle();
+  }
+
+  // Takes what the server heard; answers it when that is its mood.
+  void Hear() {
+    while (peer != nullptr && !peer->silent()) {
+      const Heard heard = peer->Next();
+      if (heard.header.type != FrameType::kRequest) continue;
+      const auto* ask = flatbuffers::GetRoot<Ask>(heard.message.body.data());
+      const bool about_target = ask->action()->str() == kTarget;
+      target_heard = target_heard || about_target;
+      requests.emplace_back(ReplyTo(heard), about_target);
+    }
+    if (!answers) return;
+    for (const auto& [reply, about_target] : requests) {
+      peer->Say(reply, {}, AnswerBody(world, about_target ? kTarget : "other", 0));
+    }
+    requests.clear();
+  }
+  void Turn() {
+    world.Turn();
+    Hear();
+  }
+  void Settle() {
+    do {
+      world.Settle();
+      Hear();
+    } while (world.loop->RunOnce() != 0);
+  }
+
+  ClientWorld world;
+  std::unique_ptr<Peer> peer;  // absent where there is no connection
+  std::shared_ptr<Asked> target;
+  std::vector<std::shared_ptr<Asked>> others;
+  std::vector<std::pair<FrameHeader, bool>> requests;  // not answered yet; whether the target's
+  bool target_heard = false;
+  bool answers = false;
+};
+
+enum class Event { kCancel, kDeadline, kReply, kDisconnect, kDestroy };
+constexpr std::array kEvents = {Event::kCancel, Event::kDeadline, Event::kReply, Event::kDisconnect,
+                                Event::kDestroy};
+constexpr const char* kEventNames[] = {"cancel", "deadline", "reply", "disconnect", "destroy"};
+
+struct Step {
+  const char* name;
+  std::set<Outcome> outcomes;  // of a call that is given up in this step
+  bool reply_comes;            // once the server answers
+  bool connection_counts;      // the call is lost with its connection
+  std::function<void(Scene&)> reach;
+};
+
+const std::vector<Step>& Steps() {
+  static const std::vector<Step> steps = {
+      // A call and the end of its channel may come to the loop together: then it just leaves.
+      {"not on the loop yet",
+       {Outcome::kNotSent, Outcome::kUnknown},
+       true,
+       true,
+       [](Scene& scene) {
+         scene.peer = scene.world.Ready();
+         scene.AskTarget();
+       }},
+      {"before the connection",
+       {Outcome::kNotSent},
+       false,
+       false,
+       [](Scene& scene) {
+         scene.world.Shut();
+         scene.world.Dial();
+         scene.AskTarget();
+         scene.world.Settle();
+       }},
+      {"before HELLO",
+       {Outcome::kNotSent},
+       false,
+       false,
+       [](Scene& scene) {
+         scene.world.Dial();
+         scene.peer = scene.world.Accept();
+         scene.AskTarget();
+         scene.Settle();
+       }},
+      {"queued behind the server's limit",
+       {Outcome::kNotSent},
+       true,
+       false,
+       [](Scene& scene) {
+         Hello narrow = Peer::UsualHello();
+         narrow.max_calls_in_flight = 1;
+         scene.peer = scene.world.Ready(narrow);
+         scene.AskOthers(2, 0);
+         scene.AskTarget();
+         scene.Settle();
+       }},
+      {"queued for a full wire",
+       {Outcome::kNotSent},
+       true,
+       false,
+       [](Scene& scene) {
+         scene.world.listens = false;
+         scene.peer = scene.world.Ready();
+         scene.AskOthers(20, 60'000);
+         scene.AskTarget(60'000);
+         scene.Settle();
+       }},
+      {"half sent",
+       {Outcome::kUnknown},
+       true,
+       true,
+       [](Scene& scene) {
+         scene.world.listens = false;
+         scene.peer = scene.world.Ready();
+         scene.AskTarget(1 << 20);
+         scene.Settle();
+       }},
+      {"awaiting its reply",
+       {Outcome::kUnknown},
+       true,
+       true,
+       [](Scene& scene) {
+         scene.peer = scene.world.Ready();
+         scene.AskTarget();
+         scene.Settle();
+       }},
+      {"its reply on the way",
+       {Outcome::kUnknown},
+       true,
+       true,
+       [](Scene& scene) {
+         scene.peer = scene.world.Ready();
+         scene.AskTarget();
+         scene.Settle();
+         scene.peer->Say(scene.requests.at(0).first, {}, AnswerBody(scene.world, kTarget, 3 << 20));
+         scene.requests.clear();
+         for (int turns = 0; turns < 4; ++turns) scene.Turn();
+       }},
+  };
+  return steps;
+}
+
+void Happen(Event event, Scene& scene) {
+  switch (event) {
+    case Event::kCancel:
+      scene.target->cancel.emit(asio::cancellation_type::terminal);
+      break;
+    case Event::kDeadline:
+      scene.world.clock.Advance(kTimeout + milliseconds(2));
+      break;
+    case Event::kReply:
+      scene.answers = scene.peer != nullptr;
+      if (scene.answers && !scene.world.listens) scene.peer->Listen();
+      scene.Hear();
+      break;
+    case Event::kDisconnect:
+      if (scene.peer != nullptr) scene.peer->CloseLater();
+      break;
+    case Event::kDestroy:
+      scene.world.client.reset();
+      scene.world.channel.reset();
+      break;
+  }
+}
+
+using Ending = std::pair<absl::StatusCode, Outcome>;
+
+// How the call may end when `together` happen without anything between, and nothing happened that
+// could end it before.
+std::set<Ending> Endings(const Step& step, const std::vector<Event>& together, bool connected) {
+  const auto has = [&](Event event) {
+    return std::find(together.begin(), together.end(), event) != together.end();
+  };
+  std::set<Outcome> given_up = step.outcomes;
+  // It may go ahead just before it is given up.
+  if (step.reply_comes && connected && has(Event::kReply)) given_up.insert(Outcome::kUnknown);
+  std::set<Ending> endings;
+  for (const Outcome outcome : given_up) {
+    if (has(Event::kCancel) || has(Event::kDestroy)) {
+      endings.emplace(absl::StatusCode::kCancelled, outcome);
+    }
+    if (has(Event::kDeadline)) endings.emplace(absl::StatusCode::kDeadlineExceeded, outcome);
+  }
+  if (!connected) return endings;
+  const bool on_the_way = std::strcmp(step.name, "its reply on the way") == 0;
+  if (step.reply_comes && (has(Event::kReply) || on_the_way)) {
+    endings.emplace(absl::StatusCode::kOk, Outcome::kAnswered);
+  }
+  if (has(Event::kDisconnect) && (step.connection_counts || has(Event::kReply))) {
+    endings.emplace(absl::StatusCode::kUnavailable, Outcome::kUnknown);
+  }
+  return endings;
+}
+
+// What lies between two events.
+enum class Gap { kNothing, kTurn, kRest };
+constexpr int kGapChoices = 3;
+
+struct Tally {
+  std::map<Ending, int> endings;
+  int scenes = 0;
+};
+
+std::string Describe(const Step& step, const std::vector<Event>& events,
+                     const std::vector<Gap>& gaps) {
+  std::string text = std::string(step.name) + ":";
+  for (size_t i = 0; i < events.size(); ++i) {
+    text += std::string(" ") + kEventNames[static_cast<int>(events[i])];
+    if (i < gaps.size()) {
+      constexpr const char* kGaps[] = {" and", ", a turn,", ";"};
+      text += kGaps[static_cast<int>(gaps[i])];
+    }
+  }
+  return text;
+}
+
+// All ways in which the call may end, in the order of what happens: a turn between two events is
+// too short for the first to have its effect for sure.
+std::set<Ending> Allowed(const Step& step, const std::vector<Event>& events,
+                         const std::vector<Gap>& gaps) {
+  std::vector<Event> together;
+  bool connected = true;
+  for (size_t i = 0; i < events.size(); ++i) {
+    together.push_back(events[i]);
+    if (i < gaps.size() && gaps[i] != Gap::kRest) continue;
+    std::set<Ending> endings = Endings(step, together, connected);
+    const bool on_the_way = std::strcmp(step.name, "its reply on the way") == 0;
+    if (!endings.empty() || on_the_way) return endings;
+    const auto closes = std::find(together.begin(), together.end(), Event::kDisconnect);
+    if (closes != together.end()) connected = false;
+    together.clear();
+  }
+  return {};
+}
+
+void Play(const Step& step, const std::vector<Event>& events, const std::vector<Gap>& gaps,
+          Tally& tally) {
+  const std::string name = Describe(step, events, gaps);
+  Scene scene;
+  step.reach(scene);
+  if (scene.target->ended != 0) FAIL(name << ": it ended before anything happened");
+  for (size_t i = 0; i < events.size(); ++i) {
+    Happen(events[i], scene);
+    if (i == gaps.size() || gaps[i] == Gap::kRest) scene.Settle();
+    if (i < gaps.size() && gaps[i] == Gap::kTurn) scene.Turn();
+  }
+  if (scene.target->ended != 1) FAIL(name << ": it ended " << scene.target->ended << " times");
+  const Ending ending{scene.target->status.code(), OutcomeOf(scene.target->status)};
+  if (Allowed(step, events, gaps).count(ending) == 0) {
+    FAIL(name << ": it must not end so: " << scene.target->status.ToString());
+  }
+  if (scene.target->info.outcome != ending.second) FAIL(name << ": CallInfo says otherwise");
+  if (scene.peer != nullptr && !scene.world.listens && !scene.answers) scene.peer->Listen();
+  scene.Settle();
+  if (ending.second == Outcome::kNotSent && scene.target_heard) {
+    FAIL(name << ": it was not sent, and the server heard it");
+  }
+  if (ending.first == absl::StatusCode::kOk && (*scene.target->answer)->text()->str() != kTarget) {
+    FAIL(name << ": it was given another call's reply");
+  }
+  for (const auto& other : scene.others) {
+    if (other->ended != 1) FAIL(name << ": another call ended " << other->ended << " times");
+  }
+  scene.target->answer.reset();
+  scene.peer.reset();
+  scene.world.accepted.clear();
+  scene.Settle();
+  if (scene.world.loop->timers().size() != 0) FAIL(name << ": a timer is still armed");
+  ++tally.endings[ending];
+  ++tally.scenes;
+}
+
+// Every order of the five events, with every choice for the four gaps between them.
+void PlayAll(const Step& step, Tally& tally) {
+  std::vector<Event> events(kEvents.begin(), kEvents.end());
+  do {
+    for (int choice = 0; choice < kGapChoices * kGapChoices * kGapChoices * kGapChoices; ++choice) {
+      std::vector<Gap> gaps;
+      for (int rest = choice; gaps.size() + 1 < events.size(); rest /= kGapChoices) {
+        gaps.push_back(static_cast<Gap>(rest % kGapChoices));
+      }
+      Play(step, events, gaps, tally);
+    }
+  } while (std::next_permutation(events.begin(), events.end()));
+}
+
+TEST_CASE("whatever ends a call, in every order, at every step") {
+  Tally tally;
+  for (const Step& step : Steps()) PlayAll(step, tally);
+  CHECK(tally.scenes == 8 * 120 * 81);
+  // What may happen did.
+  using Code = absl::StatusCode;
+  for (const Ending& ending :
+       {Ending{Code::kOk, Outcome::kAnswered}, Ending{Code::kCancelled, Outcome::kNotSent},
+        Ending{Code::kCancelled, Outcome::kUnknown},
+        Ending{Code::kDeadlineExceeded, Outcome::kNotSent},
+        Ending{Code::kDeadlineExceeded, Outcome::kUnknown},
+        Ending{Code::kUnavailable, Outcome::kUnknown}}) {
+    INFO(absl::StatusCodeToString(ending.first));
+    CHECK(tally.endings[ending] > 0);
+  }
+}
+
+}  // namespace
+}  // namespace farcall::testing
