@@ -17,14 +17,8 @@
 namespace farcall::simulation {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef FARCALL_FEWER_SEEDS  // under a sanitizer
 constexpr uint64_t kUsualSeeds = 1000;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr uint64_t kUsualSeeds = 1000;
-#else
-constexpr uint64_t kUsualSeeds = 10'000;
-#endif
 #else
 constexpr uint64_t kUsualSeeds = 10'000;
 #endif
