@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -86,102 +85,79 @@ struct Step {
   bool reply_comes;            // once the server answers
   bool reply_is_coming;        // it has answered
   bool connection_counts;      // the call is lost with its connection
-  std::function<void(Scene&)> reach;
+  void (*reach)(Scene& scene);
 };
 
+void NotOnTheLoopYet(Scene& scene) {
+  scene.peer = scene.world.Ready();
+  scene.AskTarget();
+}
+
+void BeforeTheConnection(Scene& scene) {
+  scene.world.Shut();
+  scene.world.Dial();
+  scene.AskTarget();
+  scene.world.Settle();
+}
+
+void BeforeHello(Scene& scene) {
+  scene.world.Dial();
+  scene.peer = scene.world.Accept();
+  scene.AskTarget();
+  scene.Settle();
+}
+
+void BehindTheLimit(Scene& scene) {
+  Hello narrow = Peer::UsualHello();
+  narrow.max_calls_in_flight = 1;
+  scene.peer = scene.world.Ready(narrow);
+  scene.AskOthers(2, 0);
+  scene.AskTarget();
+  scene.Settle();
+}
+
+void BehindAFullWire(Scene& scene) {
+  scene.world.listens = false;
+  scene.peer = scene.world.Ready();
+  scene.AskOthers(20, 60'000);
+  scene.AskTarget(60'000);
+  scene.Settle();
+}
+
+void HalfSent(Scene& scene) {
+  scene.world.listens = false;
+  scene.peer = scene.world.Ready();
+  scene.AskTarget(400'000);
+  scene.Settle();
+}
+
+void AwaitingTheReply(Scene& scene) {
+  scene.peer = scene.world.Ready();
+  scene.AskTarget();
+  scene.Settle();
+}
+
+void ReplyOnTheWay(Scene& scene) {
+  AwaitingTheReply(scene);
+  scene.peer->Say(scene.requests.at(0).first, {}, AnswerBody(scene.world, kTarget, 1 << 20));
+  scene.requests.clear();
+  for (int turns = 0; turns < 3; ++turns) scene.Turn();
+}
+
 const std::vector<Step>& Steps() {
+  static const std::set<Outcome> not_sent = {Outcome::kNotSent};
+  static const std::set<Outcome> unknown = {Outcome::kUnknown};
+  // A call and the end of its channel may come to the loop together: then it just leaves.
+  static const std::set<Outcome> either = {Outcome::kNotSent, Outcome::kUnknown};
   static const std::vector<Step> steps = {
-      // A call and the end of its channel may come to the loop together: then it just leaves.
-      {"not on the loop yet",
-       {Outcome::kNotSent, Outcome::kUnknown},
-       true,
-       false,
-       true,
-       [](Scene& scene) {
-         scene.peer = scene.world.Ready();
-         scene.AskTarget();
-       }},
-      {"before the connection",
-       {Outcome::kNotSent},
-       false,
-       false,
-       false,
-       [](Scene& scene) {
-         scene.world.Shut();
-         scene.world.Dial();
-         scene.AskTarget();
-         scene.world.Settle();
-       }},
-      {"before HELLO",
-       {Outcome::kNotSent},
-       false,
-       false,
-       false,
-       [](Scene& scene) {
-         scene.world.Dial();
-         scene.peer = scene.world.Accept();
-         scene.AskTarget();
-         scene.Settle();
-       }},
-      {"queued behind the server's limit",
-       {Outcome::kNotSent},
-       true,
-       false,
-       false,
-       [](Scene& scene) {
-         Hello narrow = Peer::UsualHello();
-         narrow.max_calls_in_flight = 1;
-         scene.peer = scene.world.Ready(narrow);
-         scene.AskOthers(2, 0);
-         scene.AskTarget();
-         scene.Settle();
-       }},
-      {"queued for a full wire",
-       {Outcome::kNotSent},
-       true,
-       false,
-       false,
-       [](Scene& scene) {
-         scene.world.listens = false;
-         scene.peer = scene.world.Ready();
-         scene.AskOthers(20, 60'000);
-         scene.AskTarget(60'000);
-         scene.Settle();
-       }},
-      {"half sent",
-       {Outcome::kUnknown},
-       true,
-       false,
-       true,
-       [](Scene& scene) {
-         scene.world.listens = false;
-         scene.peer = scene.world.Ready();
-         scene.AskTarget(400'000);
-         scene.Settle();
-       }},
-      {"awaiting its reply",
-       {Outcome::kUnknown},
-       true,
-       false,
-       true,
-       [](Scene& scene) {
-         scene.peer = scene.world.Ready();
-         scene.AskTarget();
-         scene.Settle();
-       }},
-      {"its reply on the way",
-       {Outcome::kUnknown},
-       true,
-       true,
-       true,
-       [](Scene& scene) {
-         scene.peer = scene.world.Ready();
-         scene.AskTarget();
-         scene.Settle();
-         scene.peer->Say(scene.requests.at(0).first, {}, AnswerBody(scene.world, kTarget, 1 << 20));
-         scene.requests.clear();
-         for (int turns = 0; turns < 3; ++turns) scene.Turn();
-       }},
+      {"not on the loop yet", either, true, false, true, &NotOnTheLoopYet},
+      {"before the connection", not_sent, false, false, false, &BeforeTheConnection},
+      {"before HELLO", not_sent, false, false, false, &BeforeHello},
+      {"queued behind the server's limit", not_sent, true, false, false, &BehindTheLimit},
+      {"queued for a full wire", not_sent, true, false, false, &BehindAFullWire},
+      {"half sent", unknown, true, false, true, &HalfSent},
+      {"awaiting its reply", unknown, true, false, true, &AwaitingTheReply},
+      {"its reply on the way", unknown, true, true, true, &ReplyOnTheWay},
   };
   return steps;
 }
