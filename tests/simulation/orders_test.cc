@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -60,7 +61,6 @@ struct Scene {
   }
   void Settle() {
     do {
-      world.Settle();
       Hear();
     } while (world.loop->RunOnce() != 0);
   }
@@ -97,7 +97,7 @@ void BeforeTheConnection(Scene& scene) {
   scene.world.Shut();
   scene.world.Dial();
   scene.AskTarget();
-  scene.world.Settle();
+  scene.Settle();
 }
 
 void BeforeHello(Scene& scene) {
@@ -228,6 +228,11 @@ bool Ends(const Step& step, const std::vector<Event>& together, bool connected) 
 
 // What lies between two events.
 enum class Gap { kNothing, kTurn, kRest };
+#ifdef FARCALL_FEWER_SEEDS
+constexpr Gap kOthers[] = {Gap::kRest};
+#else
+constexpr Gap kOthers[] = {Gap::kRest, Gap::kTurn};
+#endif
 constexpr unsigned kChoices = 1 << (kEvents.size() - 1);
 
 struct Tally {
@@ -322,10 +327,9 @@ TEST_CASE("whatever ends a call, in every order, at every step") {
   SetLogSink([](LogLevel, std::string_view) {}, LogLevel::kError);
   Tally tally;
   for (const Step& step : Steps()) {
-    PlayAll(step, Gap::kRest, tally);
-    PlayAll(step, Gap::kTurn, tally);
+    for (const Gap other : kOthers) PlayAll(step, other, tally);
   }
-  CHECK(tally.scenes == Steps().size() * 2 * 120 * kChoices);
+  CHECK(tally.scenes == Steps().size() * std::size(kOthers) * 120 * kChoices);
   // What may happen did.
   using Code = absl::StatusCode;
   for (const Ending& ending :
