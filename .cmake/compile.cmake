@@ -34,6 +34,21 @@ if(FARCALL_SANITIZE STREQUAL "tsan")
   add_compile_definitions(BOOST_ASIO_DISABLE_FENCED_BLOCK)
 endif()
 
+# libFuzzer comes with clang. What it shall find its way through counts the branches taken; programs
+# without a fuzzer pay for the counting and for nothing else.
+if(FARCALL_SANITIZE STREQUAL "asan" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(FARCALL_LIBFUZZER ON)
+else()
+  set(FARCALL_LIBFUZZER OFF)
+endif()
+
+# Makes one of our libraries guide the fuzzers of tests/fuzz.
+function(farcall_fuzzed target)
+  if(FARCALL_LIBFUZZER)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
 if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # clang-tidy and editors read it
   if(NOT CMAKE_CXX_COMPILER_LAUNCHER)

@@ -21,7 +21,7 @@ NAME_generated.h, as `flatc --cpp --gen-object-api --cpp-std c++17 NAME.fbs` pri
   --version         print the version and end
 
 A schema that cannot be generated is reported as FILE:LINE: REASON; then the exit status is 1 and
-none of the output files is left.
+none of the output files is left. No output may take the place of a schema or of another output.
 )";
 
 std::string ParseOptions(const std::vector<std::string>& arguments, Options& options) {

@@ -52,6 +52,14 @@ std::string AtItsUse(const std::string& message) {
   return message.substr(at + kAt.size()) + ": " + message.substr(reason, at - reason);
 }
 
+// What the parser does not say: an arrow, as other languages have it, is an "invalid number: -".
+std::string HintAt(const std::string& file, const std::string& line_number) {
+  std::ifstream lines(file);
+  std::string line;
+  for (size_t left = std::stoul(line_number); left > 0; --left) std::getline(lines, line);
+  return line.find("->") == std::string::npos ? "" : " (a method is Method(Request): Response;)";
+}
+
 // Turns the parser's "/absolute/echo.fbs:3: 12: error: reason" into "echo.fbs:3: reason". A reason
 // may quote the schema: its line ends and terminal controls are masked.
 std::string Problem(const flatbuffers::Parser& parser) {
@@ -66,7 +74,7 @@ std::string Problem(const flatbuffers::Parser& parser) {
     if (Cut(text, flatbuffers::AbsolutePath(file)) && Cut(text, ":") && CutNumber(text, line) &&
         Cut(text, ": ") && CutNumber(text, column) && Cut(text, ": error: ")) {
       std::string problem = file;
-      problem.append(":").append(line).append(": ").append(text);
+      problem.append(":").append(line).append(": ").append(text).append(HintAt(file, line));
       return AtItsUse(problem);
     }
   }

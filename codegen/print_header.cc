@@ -64,23 +64,37 @@ $comment$    ::absl::StatusOr<::farcall::Msg<$Response$>> $Name$(
       return ::farcall::Call<$Descriptor$>(
           channel_, ::std::move(request), options);
     }
+    // The same, of a message of flatc's object API, which cannot carry an attachment.
     ::absl::StatusOr<::farcall::Msg<$Response$>> $Name$(
         const $Object$& request,
         const ::farcall::CallOptions& options = {}) {
       return ::farcall::Call<$Descriptor$>(channel_, request, options);
     }
+    // The same call, ending in `token`: any Asio completion token.
     template <class Token>
-    auto $Async$(::farcall::Builder<$Request$> request,
-                 const ::farcall::CallOptions& options, Token&& token) {
+    auto $Async$(
+        ::farcall::Builder<$Request$> request,
+        const ::farcall::CallOptions& options, Token&& token) {
       return ::farcall::AsyncCall<$Descriptor$>(
           channel_, ::std::move(request), options, ::std::forward<Token>(token));
     }
     template <class Token>
-    auto $Async$(const $Object$& request,
-                 const ::farcall::CallOptions& options, Token&& token) {
+    auto $Async$(
+        const $Object$& request,
+        const ::farcall::CallOptions& options, Token&& token) {
       return ::farcall::AsyncCall<$Descriptor$>(
           channel_, request, options, ::std::forward<Token>(token));
     }
+    template <class Token>
+    auto $Async$(::farcall::Builder<$Request$> request, Token&& token) {
+      return $Async$(
+          ::std::move(request), ::farcall::CallOptions(), ::std::forward<Token>(token));
+    }
+    template <class Token>
+    auto $Async$(const $Object$& request, Token&& token) {
+      return $Async$(request, ::farcall::CallOptions(), ::std::forward<Token>(token));
+    }
+    // A request for $Name$, built in the channel's memory; `bytes_hint`: about how large.
     ::farcall::Builder<$Request$> $New$(::std::size_t bytes_hint = 0) {
       return ::farcall::Builder<$Request$>(channel_.pool(), bytes_hint);
     }
@@ -127,8 +141,8 @@ constexpr std::string_view kAddMethod = R"text(
         "service $Service$ needs a public method '$Name$' of the class that is bound to it, "
         "as one of: (1) absl::Status $Name$(farcall::Context&, const $Request$&, "
         "farcall::Reply<$Response$>&); "
-        "(2) asio::awaitable<absl::Status> $Name$(farcall::Context&, farcall::Msg<$Request$>, "
-        "farcall::Reply<$Response$>&); "
+        "(2) boost::asio::awaitable<absl::Status> $Name$(farcall::Context&, "
+        "farcall::Msg<$Request$>, farcall::Reply<$Response$>&); "
         "(3) absl::Status $Name$(farcall::Context&, const $RequestT$&, $ResponseT$&)");
     if constexpr (k$Descriptor$Matches) {
       service.Add<$DescriptorType$>(impl);

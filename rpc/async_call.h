@@ -50,7 +50,7 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
             if (const auto alive = to.lock()) alive->RequestCancel(cancel_key);
           });
     }
-    Allocator allocator(asio::get_associated_allocator(handler));
+    Allocator allocator = AllocatorOf(handler, *core);
     AsyncCallOperation* operation = Traits::allocate(allocator, 1);
     Traits::construct(allocator, operation, std::move(core), std::move(call), cancel_key,
                       std::move(handler), std::move(convert));
@@ -73,9 +73,16 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
         convert_(std::move(convert)) {}
 
  private:
-  using Allocator = typename std::allocator_traits<
-      asio::associated_allocator_t<Handler>>::template rebind_alloc<AsyncCallOperation>;
+  // The handler's own, or the loop's blocks.
+  using Allocator =
+      typename std::allocator_traits<asio::associated_allocator_t<Handler, LoopAllocator<void>>>::
+          template rebind_alloc<AsyncCallOperation>;
   using Traits = std::allocator_traits<Allocator>;
+
+  static Allocator AllocatorOf(const Handler& handler, ChannelCore& core) {
+    return Allocator(
+        asio::get_associated_allocator(handler, LoopAllocator<void>(core.loop().executor())));
+  }
 
   void Run() override {
     if (refused_.ok()) {
@@ -92,7 +99,7 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
     auto result = convert_(status.ok() ? absl::StatusOr<Message>(std::move(reply))
                                        : absl::StatusOr<Message>(std::move(status)));
     Handler handler = std::move(handler_);
-    Allocator allocator(asio::get_associated_allocator(handler));
+    Allocator allocator = AllocatorOf(handler, *core);
     Traits::destroy(allocator, this);
     Traits::deallocate(allocator, this, 1);
 

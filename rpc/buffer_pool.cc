@@ -1,14 +1,10 @@
 #include "farcall/rpc/buffer_pool.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cassert>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -30,8 +26,10 @@ constexpr size_t kOwnSlab = kClasses;  // the "class" of requests above kLargest
 // the memory is a device's); large ones have one each, so that every one can go back by itself.
 constexpr size_t kSlabBytes = size_t{64} << 10;
 constexpr size_t kSlotsOfMiddleSlab = 4;
-constexpr size_t kLargestShared = size_t{64} << 10;
 constexpr size_t kPage = 4096;
+// From here on a lazy slot grows by steps that a huge page fills. Its first bytes come in small
+// pages: a peer that sends one byte of each of many payloads makes us hold a page of each.
+constexpr size_t kHugePage = size_t{2} << 20;
 // Threads are spread over the shards in turn. More shards would leave more slots lying idle.
 constexpr size_t kShards = 8;
 
@@ -43,9 +41,16 @@ size_t ClassOf(size_t bytes) {
   return static_cast<size_t>(std::countr_zero(rounded) - std::countr_zero(kSmallestSlot));
 }
 
+// For a request of `bytes`, which rounding up does not overflow.
+size_t SlotBytesFor(size_t size_class, size_t bytes) {
+  if (size_class != kOwnSlab) return SlotBytes(size_class);
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
 size_t SlotsInSlab(size_t size_class) {
+  if (size_class == kOwnSlab) return 1;
   const size_t bytes = SlotBytes(size_class);
-  if (bytes > kLargestShared) return 1;
+  if (bytes > kMaxSmallSlot) return 1;
   return std::max(kSlabBytes / bytes, kSlotsOfMiddleSlab);
 }
 
@@ -55,41 +60,7 @@ size_t ShardOfThisThread() {
   return shard;
 }
 
-class PlainSource final : public SlabSource {
- public:
-  absl::StatusOr<Slab> Map(size_t bytes) override {
-    void* base = nullptr;
-    if (bytes < kMapped) {
-      base = std::aligned_alloc(kBufferAlignment, bytes);
-    } else {
-      base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (base == MAP_FAILED) base = nullptr;
-      // A page fault for 2 MiB instead of 512: large payloads are mostly fresh pages.
-      if (base != nullptr && bytes >= kHuge) ::madvise(base, bytes, MADV_HUGEPAGE);
-    }
-    if (base == nullptr) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the system has no ", bytes, " bytes of memory left"));
-    }
-    return Slab{static_cast<std::byte*>(base), bytes, nullptr, 0};
-  }
-
-  void Unmap(const Slab& slab) override {
-    if (slab.size < kMapped) {
-      std::free(slab.base);
-    } else {
-      ::munmap(slab.base, slab.size);
-    }
-  }
-
- private:
-  static constexpr size_t kMapped = size_t{64} << 10;
-  static constexpr size_t kHuge = size_t{4} << 20;
-};
-
 }  // namespace
-
-std::unique_ptr<SlabSource> PlainMemory() { return std::make_unique<PlainSource>(); }
 
 // The pool's memory and books. Lives until the pool and every Buffer are gone.
 //
@@ -103,6 +74,8 @@ class BufferPool::Core {
   }
 
   absl::StatusOr<Buffer> Allocate(size_t bytes);
+  absl::StatusOr<Buffer> AllocateLazily(size_t bytes);
+  static absl::Status Commit(const Buffer& buffer, size_t bytes);
   Stats GetStats() const;
   void ClosePool();
 
@@ -123,6 +96,9 @@ class BufferPool::Core {
     size_t slot_bytes = 0;
     size_t slot_count = 0;
     std::unique_ptr<Slot[]> slots;
+    // What the pool is charged for: all of it, but for a lazy slab (of one slot) that is not filled
+    // yet. Changes only while the slot is leased, by its holder.
+    size_t charged = 0;
     // Under the shard's lock:
     size_t free_count = 0;
     Slot* free = nullptr;  // last in, first out: the warmest first
@@ -130,6 +106,7 @@ class BufferPool::Core {
     SlabRecord* next = nullptr;
 
     size_t bytes() const { return slot_bytes * slot_count; }
+    size_t charged_of_slot() const { return std::min(charged, slot_bytes); }
     bool all_free() const { return free_count == slot_count; }
   };
 
@@ -146,14 +123,18 @@ class BufferPool::Core {
 
   static void ReleaseSlot(BufferSlot* slot);
 
-  Buffer Lease(Shard& shard, SlabRecord& slab, size_t bytes)
+  static void AddLeased(Shard& shard, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
+  static Buffer Lease(Shard& shard, SlabRecord& slab, size_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
   std::optional<Buffer> TakeFree(Shard& shard, size_t size_class, size_t bytes);
   absl::StatusOr<Buffer> AllocateSlow(Shard& shard, size_t size_class, size_t bytes);
   absl::StatusOr<SlabRecord*> MapSlab(Shard& shard, size_t size_class, size_t slot_bytes,
-                                      size_t slot_count);
+                                      size_t slot_count, bool lazily);
   void DropSlab(SlabRecord* slab);
-  bool Reserve(size_t bytes);
+  absl::Status Grow(SlabRecord& slab, size_t bytes, size_t wanted);
+  // What slots of `slot_bytes` may take together with all others.
+  size_t LimitFor(size_t slot_bytes) const;
+  bool Reserve(size_t bytes, size_t limit);
   // Unmaps slabs without a lease until `wanted` bytes were freed; returns whether any was.
   bool Reclaim(size_t wanted);
   // Whether more than max_cached_bytes would be idle once `releasing` bytes are back.
@@ -192,14 +173,19 @@ std::optional<Buffer> BufferPool::Core::TakeFree(Shard& shard, size_t size_class
   return Lease(shard, *slab, bytes);
 }
 
+// `bytes` may be the negative of what is given back.
+void BufferPool::Core::AddLeased(Shard& shard, size_t bytes) {
+  shard.leased_bytes.store(shard.leased_bytes.load(std::memory_order_relaxed) + bytes,
+                           std::memory_order_relaxed);
+}
+
 Buffer BufferPool::Core::Lease(Shard& shard, SlabRecord& slab, size_t bytes) {
   Slot* slot = slab.free;
   slab.free = slot->next_free;
   if (--slab.free_count == 0 && slab.size_class != kOwnSlab) Unlink(shard, slab);
   ++shard.leases;
   ++shard.allocations;
-  shard.leased_bytes.store(shard.leased_bytes.load(std::memory_order_relaxed) + slab.slot_bytes,
-                           std::memory_order_relaxed);
+  AddLeased(shard, slab.charged_of_slot());
   Unpoison(slot->base, slot->capacity);
   return Buffer(slot, bytes);
 }
@@ -207,21 +193,15 @@ Buffer BufferPool::Core::Lease(Shard& shard, SlabRecord& slab, size_t bytes) {
 absl::StatusOr<Buffer> BufferPool::Core::AllocateSlow(Shard& shard, size_t size_class,
                                                       size_t bytes) {
   // Rounding a hostile size up must not wrap to a small one.
-  if (bytes > options_.max_bytes) return Exhausted(bytes);
-  size_t slot_bytes = 0;
-  size_t slot_count = 1;
-  if (size_class == kOwnSlab) {
-    if (bytes > SIZE_MAX - kPage) return Exhausted(bytes);
-    slot_bytes = (bytes + kPage - 1) / kPage * kPage;
-  } else {
-    slot_bytes = SlotBytes(size_class);
-    slot_count = SlotsInSlab(size_class);
-  }
+  if (bytes > options_.max_bytes || bytes > SIZE_MAX - kPage) return Exhausted(bytes);
+  const size_t slot_bytes = SlotBytesFor(size_class, bytes);
+  const size_t limit = LimitFor(slot_bytes);
+  size_t slot_count = SlotsInSlab(size_class);
   // Near the limit a slab of one slot does, and then another shard's free slot or the room that
   // idle slabs take.
-  if (!Reserve(slot_bytes * slot_count)) {
+  if (!Reserve(slot_bytes * slot_count, limit)) {
     slot_count = 1;
-    while (!Reserve(slot_bytes)) {
+    while (!Reserve(slot_bytes, limit)) {
       if (size_class != kOwnSlab) {
         for (Shard& other : shards_) {
           if (std::optional<Buffer> buffer = TakeFree(other, size_class, bytes)) {
@@ -232,7 +212,7 @@ absl::StatusOr<Buffer> BufferPool::Core::AllocateSlow(Shard& shard, size_t size_
       if (!Reclaim(slot_bytes)) return Exhausted(bytes);
     }
   }
-  absl::StatusOr<SlabRecord*> slab = MapSlab(shard, size_class, slot_bytes, slot_count);
+  absl::StatusOr<SlabRecord*> slab = MapSlab(shard, size_class, slot_bytes, slot_count, false);
   if (!slab.ok()) {
     mapped_bytes_.fetch_sub(slot_bytes * slot_count, std::memory_order_relaxed);
     return slab.status();
@@ -242,12 +222,58 @@ absl::StatusOr<Buffer> BufferPool::Core::AllocateSlow(Shard& shard, size_t size_
   return Lease(shard, **slab, bytes);
 }
 
-absl::StatusOr<BufferPool::Core::SlabRecord*> BufferPool::Core::MapSlab(Shard& shard,
-                                                                        size_t size_class,
-                                                                        size_t slot_bytes,
-                                                                        size_t slot_count) {
+absl::StatusOr<Buffer> BufferPool::Core::AllocateLazily(size_t bytes) {
+  if (bytes <= kMaxSmallSlot || !source_->lazy()) return Allocate(bytes);
+  Shard& shard = shards_[ShardOfThisThread()];
+  const size_t size_class = ClassOf(bytes);
+  if (size_class != kOwnSlab) {
+    if (std::optional<Buffer> warm = TakeFree(shard, size_class, bytes)) return *std::move(warm);
+  }
+  // What can never be committed is refused now.
+  if (bytes > LimitFor(bytes) || bytes > SIZE_MAX - kPage) return Exhausted(bytes);
+  absl::StatusOr<SlabRecord*> slab =
+      MapSlab(shard, size_class, SlotBytesFor(size_class, bytes), 1, true);
+  if (!slab.ok()) return slab.status();
+  MutexLock lock(shard.mutex);
+  if (size_class != kOwnSlab) Link(shard, **slab);
+  return Lease(shard, **slab, bytes);
+}
+
+absl::Status BufferPool::Core::Commit(const Buffer& buffer, size_t bytes) {
+  const BufferSlot* slot = buffer.slot();
+  if (slot == nullptr || slot->release != &ReleaseSlot) return absl::OkStatus();
+  SlabRecord& slab = *static_cast<const Slot*>(slot)->slab;
+  if (bytes <= slab.charged_of_slot()) return absl::OkStatus();
+  assert(bytes <= slab.slot_bytes && slab.slot_count == 1);
+  // A slot that is filled is worth keeping warm: it is charged in full, if there is room.
+  const auto view_end = static_cast<size_t>(buffer.data() - slot->base) + buffer.size();
+  if (bytes >= view_end && slab.shard->core->Grow(slab, slab.slot_bytes, bytes).ok()) {
+    return absl::OkStatus();
+  }
+  const auto base = reinterpret_cast<uintptr_t>(slot->base);
+  const size_t step = bytes > kHugePage ? kHugePage : kPage;
+  const size_t goal = (base + bytes + step - 1) / step * step - base;
+  return slab.shard->core->Grow(slab, std::min(goal, slab.slot_bytes), bytes);
+}
+
+// Charges `slab` for its first `bytes`, of which the user asked for `wanted`.
+absl::Status BufferPool::Core::Grow(SlabRecord& slab, size_t bytes, size_t wanted) {
+  const size_t more = bytes - slab.charged;
+  while (!Reserve(more, LimitFor(slab.slot_bytes))) {
+    if (!Reclaim(more)) return Exhausted(wanted - slab.charged);
+  }
+  source_->Commit(slab.memory, slab.charged, bytes);
+  MutexLock lock(slab.shard->mutex);
+  slab.charged = bytes;
+  AddLeased(*slab.shard, more);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BufferPool::Core::SlabRecord*> BufferPool::Core::MapSlab(
+    Shard& shard, size_t size_class, size_t slot_bytes, size_t slot_count, bool lazily) {
   slab_maps_.fetch_add(1, std::memory_order_relaxed);
-  absl::StatusOr<SlabSource::Slab> memory = source_->Map(slot_bytes * slot_count);
+  absl::StatusOr<SlabSource::Slab> memory =
+      lazily ? source_->MapLazily(slot_bytes) : source_->Map(slot_bytes * slot_count);
   if (!memory.ok()) {
     return absl::Status(memory.status().code(),
                         absl::StrCat(options_.name, " pool: ", memory.status().message()));
@@ -260,6 +286,7 @@ absl::StatusOr<BufferPool::Core::SlabRecord*> BufferPool::Core::MapSlab(Shard& s
   slab->size_class = size_class;
   slab->slot_bytes = slot_bytes;
   slab->slot_count = slab->free_count = slot_count;
+  slab->charged = lazily ? 0 : slab->bytes();
   slab->slots = std::make_unique<Slot[]>(slot_count);
   for (size_t i = slot_count; i-- > 0;) {
     Slot& slot = slab->slots[i];
@@ -271,14 +298,19 @@ absl::StatusOr<BufferPool::Core::SlabRecord*> BufferPool::Core::MapSlab(Shard& s
     slot.slab = slab;
     slot.next_free = std::exchange(slab->free, &slot);
   }
-  Poison(memory->base, slab->bytes());
+  Poison(memory->base, slab->charged);
   return slab;
 }
 
-bool BufferPool::Core::Reserve(size_t bytes) {
+size_t BufferPool::Core::LimitFor(size_t slot_bytes) const {
+  if (slot_bytes <= kMaxSmallSlot) return options_.max_bytes;
+  return options_.max_bytes - std::min(options_.max_bytes, options_.small_bytes);
+}
+
+bool BufferPool::Core::Reserve(size_t bytes, size_t limit) {
   size_t mapped = mapped_bytes_.load(std::memory_order_relaxed);
   do {
-    if (mapped > options_.max_bytes || bytes > options_.max_bytes - mapped) return false;
+    if (mapped > limit || bytes > limit - mapped) return false;
   } while (!mapped_bytes_.compare_exchange_weak(mapped, mapped + bytes, std::memory_order_relaxed));
   return true;
 }
@@ -287,7 +319,7 @@ absl::Status BufferPool::Core::Exhausted(size_t bytes) const {
   const Stats stats = GetStats();
   return absl::ResourceExhaustedError(absl::StrCat(
       options_.name, " pool: no room for ", bytes, " bytes: ", stats.leased_bytes,
-      " bytes are in use and ", stats.cached_bytes, " idle of at most ", options_.max_bytes,
+      " bytes are in use and ", stats.cached_bytes, " idle of at most ", LimitFor(bytes),
       "; release buffers sooner or raise BufferPoolOptions::max_bytes"));
 }
 
@@ -298,8 +330,10 @@ void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
   SlabRecord& slab = *slot.slab;
   Shard& shard = *slab.shard;
   Core& core = *shard.core;
-  Poison(slot.base, slot.capacity);
-  const bool drop_if_free = slab.size_class == kOwnSlab || core.CachesTooMuch(slab.slot_bytes);
+  const size_t charged = slab.charged_of_slot();
+  Poison(slot.base, charged);
+  const bool drop_if_free = slab.size_class == kOwnSlab || charged < slab.slot_bytes ||
+                            core.CachesTooMuch(slab.slot_bytes);
   bool drop = false;
   bool shard_done = false;
   {
@@ -311,8 +345,7 @@ void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
       if (was_full && !drop) Link(shard, slab);
       if (!was_full && drop) Unlink(shard, slab);
     }
-    shard.leased_bytes.store(shard.leased_bytes.load(std::memory_order_relaxed) - slab.slot_bytes,
-                             std::memory_order_relaxed);
+    AddLeased(shard, size_t{0} - charged);
     --shard.leases;
     shard_done = shard.pool_closed && shard.leases == 0;
   }
@@ -331,9 +364,9 @@ bool BufferPool::Core::CachesTooMuch(size_t releasing) const {
 }
 
 void BufferPool::Core::DropSlab(SlabRecord* slab) {
-  Unpoison(slab->memory.base, slab->bytes());
+  Unpoison(slab->memory.base, slab->charged);
   source_->Unmap(slab->memory);
-  mapped_bytes_.fetch_sub(slab->bytes(), std::memory_order_relaxed);
+  mapped_bytes_.fetch_sub(slab->charged, std::memory_order_relaxed);
   delete slab;
 }
 
@@ -424,6 +457,14 @@ BufferPool::BufferPool(BufferPoolOptions options, std::unique_ptr<SlabSource> so
 BufferPool::~BufferPool() { core_->ClosePool(); }
 
 absl::StatusOr<Buffer> BufferPool::Allocate(size_t bytes) { return core_->Allocate(bytes); }
+
+absl::StatusOr<Buffer> BufferPool::AllocateLazily(size_t bytes) {
+  return core_->AllocateLazily(bytes);
+}
+
+absl::Status BufferPool::Commit(const Buffer& buffer, size_t bytes) {
+  return Core::Commit(buffer, bytes);
+}
 
 BufferPool::Stats BufferPool::stats() const { return core_->GetStats(); }
 

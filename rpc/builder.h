@@ -81,6 +81,8 @@ template <class T>
 class Builder : public MessageBuilder {
  public:
   using MessageBuilder::MessageBuilder;
+  Builder(Builder&& other) noexcept = default;
+  Builder(const Builder&) = delete;  // pass it on: client.Say(std::move(request))
 
   // Ends the message with `root`, which was built by this builder. Once.
   void Finish(flatbuffers::Offset<T> root) {

@@ -18,7 +18,7 @@ absl::Status Fill(PreparedCall& call, const Channel& channel, MessageBuilder& bu
                   const CallOptions& options) {
   const Duration timeout =
       options.timeout == Duration(0) ? channel.options().default_timeout : options.timeout;
-  call.deadline = channel.loop().clock().Now() + std::min(timeout, kLongestTimeout);
+  call.deadline = After(channel.loop().clock().Now(), std::min(timeout, kLongestTimeout));
   absl::StatusOr<Buffer> body = builder.Release();
   if (!body.ok()) return body.status();
   call.message.body = *std::move(body);

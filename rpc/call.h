@@ -10,13 +10,14 @@
 //   withdrawn  the message came back           done       not sent
 //   withdrawn  the message left                done       outcome unknown; CANCEL follows
 //   awaiting   deadline or cancel              done       outcome unknown; CANCEL follows
-//   any sent   reply                           done       answered
+//   any sent   reply                           done       answered; not run, when it is a refusal
 //   any sent   the connection ended            done       outcome unknown
 
 #ifndef FARCALL_RPC_CALL_H_
 #define FARCALL_RPC_CALL_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "farcall/rpc/clock.h"
@@ -48,6 +49,9 @@ struct CallInfo {
   bool record_stages = false;  // set by the caller: costs four readings of the clock
   CallStages stages = {};
   Metadata reply_metadata = {};  // of replies and of error replies
+  // Whom it was sent to, "tcp://10.0.0.7:7000"; empty when it was not. A status that the server's
+  // handler returned is passed on as it was said, without the server's name.
+  std::string peer = {};
   Outcome outcome = Outcome::kNotSent;
 };
 
@@ -55,6 +59,7 @@ struct CallOptions {
   // From now until the answer; the server is told. 0: the channel's default. Every call has one.
   Duration timeout = Duration(0);
   // While the server cannot be reached, wait for it until the deadline instead of failing at once.
+  // An address that no attempt can reach (INVALID_ARGUMENT) fails all the same.
   bool wait_for_ready = false;
   Metadata metadata = {};
   // Must outlive the call; not shared by calls under way at the same time.
@@ -102,7 +107,7 @@ class ClientCall : private Timer {
   Message message_;  // head with fields but without a header yet
   CallInfo* info_ = nullptr;
   TimePoint deadline_{};
-  uint64_t cancel_key_ = 0;  // names the call to ChannelCore::Cancel; 0: cannot be cancelled
+  uint64_t cancel_key_ = 0;  // names the call to ChannelCore::RequestCancel; 0: it cannot be
   bool wait_for_ready_ = false;
 
   // While under way.

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "farcall/rpc/event_loop.h"
 #include "farcall/rpc/limits.h"
 #include "farcall/rpc/session.h"
@@ -49,7 +50,7 @@ struct ChannelOptions {
 
 struct ChannelStats {
   uint64_t started = 0, succeeded = 0, failed = 0;  // calls
-  uint64_t not_sent = 0, unknown = 0;               // of the failed: their Outcome
+  uint64_t not_sent = 0, not_run = 0, unknown = 0;  // of the failed: their Outcome
   uint64_t late_replies = 0;                        // to calls that had ended
   uint64_t connects = 0, connect_failures = 0;
 };
@@ -66,8 +67,11 @@ struct ChannelInfo {
 class Channel {
  public:
   // Connects through `transport` to `endpoint`. Returns at once; farcall::Dial (transports/dial.h)
-  // is the usual way.
+  // is the usual way. Throws what EventLoop's constructor does when it has to make a loop.
   Channel(std::shared_ptr<Transport> transport, Endpoint endpoint, ChannelOptions options = {});
+  // The same, but RESOURCE_EXHAUSTED, with what is missing, when no loop can be made.
+  static absl::StatusOr<Channel> Create(std::shared_ptr<Transport> transport, Endpoint endpoint,
+                                        ChannelOptions options = {});
 
   // Any thread. Asks the loop: not from inside a lock that a callback takes.
   ChannelInfo info() const;

@@ -3,7 +3,8 @@
 //   state        event                     to           and
 //   connecting   HELLO came                ready        waiting calls are sent
 //   connecting   the attempt failed        backoff      waiting calls fail, but for those that
-//                                                       wait_for_ready
+//                                                       wait_for_ready; all of them when no attempt
+//                                                       can succeed (INVALID_ARGUMENT)
 //   ready        the connection was lost   connecting   at once, or
 //                                          backoff      when it had not lasted either
 //   ready        the peer drains           likewise     the old connection carries its calls to
@@ -33,6 +34,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
                           private Timer,
                           private LoopTask {
  public:
+  // `options` have a loop.
   ChannelCore(std::shared_ptr<Transport> transport, Endpoint endpoint, ChannelOptions options);
   ~ChannelCore() override;
 
@@ -40,6 +42,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   EventLoop& loop() const { return *loop_; }
   const std::shared_ptr<EventLoop>& shared_loop() const { return loop_; }
   const ChannelOptions& options() const { return options_; }
+  const Endpoint& endpoint() const { return endpoint_; }  // as dialled
   std::shared_ptr<BufferPool> pool() const;
   uint64_t NextCancelKey() { return next_cancel_key_.fetch_add(1, std::memory_order_relaxed); }
   // Ends the call with that key, if it is under way, with CANCELLED; later, on the loop.
@@ -72,6 +75,8 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   void OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connection);
   void OnAttemptFailed(const absl::Status& status);
   void ConnectAgain(const absl::Status& lost);
+  bool WaitsOutBackoff(const ClientCall& call) const;
+  absl::Status NotConnected() const;
   void Wait(ClientCall& call);
   void SendWaiting();
   bool CanSend() const { return state_ == State::kReady && session_->takes_calls(); }

@@ -3,12 +3,27 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/metadata.h"
 #include "farcall/rpc/planted.h"
 
 namespace farcall {
+namespace {
+
+// What a server says of a call that it refused, with the method's name: a server that lacks the
+// method knows its id only.
+absl::Status Refused(const absl::Status& said, std::string_view method) {
+  const bool named = Std(said.message()).find(method) != std::string_view::npos;
+  absl::Status status(said.code(),
+                      named ? said.message() : absl::StrCat(Absl(method), ": ", said.message()));
+  said.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
+  return WithOutcome(std::move(status), Outcome::kNotRun);
+}
+
+}  // namespace
 
 absl::Status ClientSession::CheckSize(const ClientCall& call) const {
   const Hello& peer = peer_hello();
@@ -37,8 +52,9 @@ void ClientSession::Carry(ClientCall& call) {
                 .method = call.method_->id,
                 .timeout_ns = static_cast<uint64_t>(std::max<Duration::rep>(1, left.count()))},
                call.message_.head.data());
-  if (call.info_ != nullptr && call.info_->record_stages) {
-    call.info_->stages.handed = Clock::Steady().Now();
+  if (call.info_ != nullptr) {
+    call.info_->peer = peer_address();
+    if (call.info_->record_stages) call.info_->stages.handed = Clock::Steady().Now();
   }
   call.ticket_ = connection().Send(
       std::move(call.message_),
@@ -46,6 +62,12 @@ void ClientSession::Carry(ClientCall& call) {
 }
 
 void ClientSession::OnSent(uint64_t id, SendResult result) {
+  // The connection ended, and OnEnded comes after the last of these: what ends a call here must not
+  // let the next one out.
+  if (!result.status.ok() && !absl::IsCancelled(result.status) &&
+      !absl::IsResourceExhausted(result.status)) {
+    lost_ = true;
+  }
   ClientCall* call = calls_.Find(id);
   if (call == nullptr) return;  // it was answered or ended meanwhile
   if (result.sent) {
@@ -66,7 +88,7 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
   } else if (absl::IsResourceExhausted(result.status)) {
     Leave(*call, WithOutcome(result.status, Outcome::kNotSent), {});
   } else {
-    lost_ = true;
+    lost_ = true;  // whatever it says
     calls_.Erase(*call);
     call->session_ = nullptr;
     owner_.Return(*call);
@@ -85,28 +107,34 @@ void ClientSession::EndCall(ClientCall& call, const absl::Status& cause) {
     case ClientCall::State::kSending:
       if (FARCALL_PLANTED(kDeadlineIgnoredInSending) && absl::IsDeadlineExceeded(cause)) break;
       call.state_ = ClientCall::State::kWithdrawn;
-      call.cause_ = cause;
+      call.cause_ = With(cause, " while it was sent to ");
       connection().Withdraw(call.ticket_);
       break;
     case ClientCall::State::kAwaiting:
-      EndSent(call, cause);
+      EndSent(call, With(cause, call.reply_ticket_ == 0 ? " before the reply of "
+                                                        : " while the reply came from "));
       break;
     default:
       break;  // withdrawn already: its end is on the way
   }
 }
 
+absl::Status ClientSession::With(const absl::Status& cause, absl::string_view where) const {
+  return absl::Status(cause.code(), absl::StrCat(cause.message(), where, peer_address()));
+}
+
 absl::Status ClientSession::CheckReply(MessageSizes sizes) const {
   const MessageLimits& limits = options().limits;
   if (sizes.body > limits.max_body_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the reply has ", sizes.body, " bytes; this channel takes ",
-                     limits.max_body_bytes, " (limits.max_body_bytes)"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the reply of ", peer_address(), " has ", sizes.body, " bytes; this channel takes ",
+        limits.max_body_bytes, " (ChannelOptions::limits.max_body_bytes)"));
   }
   if (sizes.attachment > limits.max_attachment_bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the reply's attachment has ", sizes.attachment, " bytes; this channel takes ",
-                     limits.max_attachment_bytes, " (limits.max_attachment_bytes)"));
+        absl::StrCat("the attachment in the reply of ", peer_address(), " has ", sizes.attachment,
+                     " bytes; this channel takes ", limits.max_attachment_bytes,
+                     " (ChannelOptions::limits.max_attachment_bytes)"));
   }
   return absl::OkStatus();
 }
@@ -148,7 +176,7 @@ void ClientSession::OnCall(const FrameHeader& header, Message message) {
   }
   absl::Status status = ReadStatus(header, message.head.bytes());
   status.ErasePayload(kOutcomePayload);  // what the outcome is, is decided here
-  if ((header.flags & kFlagNotRun) != 0) status = WithOutcome(status, Outcome::kNotSent);
+  if ((header.flags & kFlagNotRun) != 0) status = Refused(status, call->method_->name);
   Leave(*call, std::move(status), std::move(message));
 }
 
@@ -156,7 +184,13 @@ void ClientSession::OnAbandoned(Ticket ticket, absl::Status status) {
   // Rare: a payload that could not be taken. The ended call is not in the table any more.
   if (ClientCall* call = calls_.FindIf(
           [ticket](const ClientCall& candidate) { return candidate.reply_ticket_ == ticket; })) {
-    Leave(*call, WithOutcome(status, Outcome::kUnknown), {});
+    // CANCELLED is for callers that cancelled: here it was the sender.
+    const absl::StatusCode code =
+        absl::IsCancelled(status) ? absl::StatusCode::kUnavailable : status.code();
+    const absl::Status lost(
+        code, absl::StrCat("the reply of ", peer_address(), " to ", Absl(call->method_->name),
+                           " did not become whole: ", status.message()));
+    Leave(*call, WithOutcome(lost, Outcome::kUnknown), {});
   }
 }
 

@@ -67,6 +67,8 @@ class ClientSession final : public Session {
 
   void OnSent(uint64_t id, SendResult result);
   void EndSent(ClientCall& call, const absl::Status& cause);
+  // `cause` with the place where it met the call, and the peer.
+  absl::Status With(const absl::Status& cause, absl::string_view where) const;
   absl::Status CheckReply(MessageSizes sizes) const;
   void Leave(ClientCall& call, absl::Status status, Message reply);
 

@@ -57,6 +57,7 @@ Complaint CheckScheme(std::string_view scheme) {
 
 Complaint CheckHostName(std::string_view host) {
   if (host.empty()) return "the host is missing";
+  if (host == "*") return "'*' is no host: to listen everywhere write 0.0.0.0 or [::]";
   if (host.size() > kMaxHostBytes) {
     return absl::StrCat("the host is longer than ", kMaxHostBytes, " bytes");
   }
@@ -65,8 +66,7 @@ Complaint CheckHostName(std::string_view host) {
   for (const char c : host) {
     if (!IsDigit(c) && !IsLower(Lower(c)) && c != '.' && c != '-' && c != '_') {
       return "the host may hold letters, digits, '.', '-' and '_' only (write an international "
-             "name "
-             "in its xn-- form)";
+             "name in its xn-- form)";
     }
     if (c == '.' && before == '.') return "the host has an empty label";
     before = c;

@@ -7,10 +7,13 @@
 #include <boost/asio/require.hpp>
 #include <cassert>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "farcall/rpc/loop_executor.h"
 #include "farcall/rpc/loop_state.h"
+#include "farcall/rpc/resources.h"
 
 namespace farcall {
 namespace {
@@ -57,7 +60,8 @@ struct WakeAllocator {
 
 }  // namespace
 
-DriverScope::DriverScope(const LoopState& loop) : loop_(loop), outer_(current_scope) {
+DriverScope::DriverScope(LoopState& loop)
+    : loop_(loop), outer_(current_scope), frames_(loop.coroutine_memory) {
   current_scope = this;
 }
 
@@ -221,6 +225,17 @@ void BlockingTask::Finish() { loop_->Finished(*this); }
 EventLoop::EventLoop(EventLoopOptions options)
     : state_(std::make_shared<LoopState>(std::move(options))) {
   if (state_->has_helper) state_->StartHelper(state_);
+}
+
+absl::StatusOr<std::shared_ptr<EventLoop>> EventLoop::Create(EventLoopOptions options) {
+  constexpr char kFailed[] = "an event loop cannot be made";
+  try {
+    return std::make_shared<EventLoop>(std::move(options));
+  } catch (const std::system_error& error) {
+    return OutOfResources(kFailed, error.code());
+  } catch (const std::bad_alloc&) {
+    return OutOfResources(kFailed, std::make_error_code(std::errc::not_enough_memory));
+  }
 }
 
 EventLoop::~EventLoop() {

@@ -28,6 +28,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "farcall/rpc/asio.h"
 #include "farcall/rpc/clock.h"
 #include "farcall/rpc/timer_wheel.h"
@@ -113,7 +114,11 @@ class EventLoop {
   // and the like are noticed beside a caller that makes one blocking call after the other.
   static constexpr Duration kIdleTakeover = std::chrono::milliseconds(5);
 
+  // Takes four file descriptors and, with a helper, a thread. Throws std::system_error when the
+  // system has none left; Create says it by a status.
   explicit EventLoop(EventLoopOptions options = {});
+  // The same. RESOURCE_EXHAUSTED names what is missing and which limit to raise.
+  static absl::StatusOr<std::shared_ptr<EventLoop>> Create(EventLoopOptions options = {});
   // Stops the helper and runs what was submitted before, on this thread. Nobody may be blocked in
   // it. May run on the helper itself (from a callback that dropped the last owner): the thread then
   // ends by itself. Timers still armed are disarmed, pollers forgotten, and Asio's pending handlers
@@ -126,6 +131,9 @@ class EventLoop {
 
   // True on the thread that holds the driver token.
   bool IsDriver() const;
+  // True on the thread of some dedicated loop, a server's: what blocks there holds up everybody
+  // whom that loop serves.
+  static bool OnDedicatedThread();
 
   // Runs `task` in a coming turn, in order of submission, never inline; wakes the loop. No
   // allocation. A task that is queued already stays where it is. In a loop without a helper it

@@ -1,6 +1,7 @@
 #include "farcall/rpc/frame.h"
 
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -66,27 +67,28 @@ Allowed AllowedIn(FrameType type, FieldKind kind) {
   return Allowed::kNever;
 }
 
-absl::Status CheckKey(FieldKind kind, size_t key_bytes) {
+// What is wrong with a key; empty when nothing is.
+std::string WrongWithKey(FieldKind kind, size_t key_bytes) {
   switch (kind) {
     case FieldKind::kMetadata:
-      if (key_bytes == 0) return Broken("a metadata key is empty");
+      if (key_bytes == 0) return "a metadata key is empty";
       if (key_bytes > kMaxMetadataKeyBytes) {
-        return Broken(absl::StrCat("a metadata key has ", key_bytes, " bytes; the limit is ",
-                                   kMaxMetadataKeyBytes));
+        return absl::StrCat("a metadata key has ", key_bytes, " bytes; the limit is ",
+                            kMaxMetadataKeyBytes);
       }
       break;
     case FieldKind::kStatusPayload:
     case FieldKind::kOffer:
-      if (key_bytes == 0) return Broken("a status payload or an offer has an empty key");
-      if (key_bytes > UINT16_MAX) return Broken("a key has more than 65535 bytes");
+      if (key_bytes == 0) return "a status payload or an offer has an empty key";
+      if (key_bytes > UINT16_MAX) return "a key has more than 65535 bytes";
       break;
     case FieldKind::kStatusMessage:
     case FieldKind::kLimits:
     case FieldKind::kAuthentication:
-      if (key_bytes != 0) return Broken("a field of a kind without a key has one");
+      if (key_bytes != 0) return "a field of a kind without a key has one";
       break;
   }
-  return absl::OkStatus();
+  return "";
 }
 
 struct FieldPrefix {
@@ -195,14 +197,18 @@ absl::Status CheckFields(FrameType type, std::span<const std::byte> head) {
       return Broken(absl::StrCat("a second field of kind ", prefix.kind));
     }
     seen |= bit;
-    if (absl::Status key = CheckKey(kind, prefix.key_bytes); !key.ok()) return key;
+    if (std::string wrong = WrongWithKey(kind, prefix.key_bytes); !wrong.empty()) {
+      return Broken(wrong);
+    }
     rest.remove_prefix(static_cast<size_t>(need));
   }
   return absl::OkStatus();
 }
 
 absl::Status HeadBuilder::Add(const Field& field) {
-  if (absl::Status key = CheckKey(field.kind, field.key.size()); !key.ok()) return key;
+  if (std::string wrong = WrongWithKey(field.kind, field.key.size()); !wrong.empty()) {
+    return absl::InvalidArgumentError(wrong);
+  }
   if (fields_ == kMaxFields) {
     return absl::ResourceExhaustedError(
         absl::StrCat("more than ", kMaxFields, " metadata and status fields in one message"));
@@ -216,9 +222,10 @@ absl::Status HeadBuilder::Add(const Field& field) {
                      field.value.size(), ", ", old_size, " used before)"));
   }
   const size_t new_size = old_size + kFieldPrefixBytes + field.key.size() + field.value.size();
-  if (new_size > Head::kInlineBytes && old_size <= Head::kInlineBytes) {
-    // One Buffer for the largest head there can be: a head with metadata is rare and short-lived.
-    absl::StatusOr<Buffer> spill = pool_.Allocate(kMaxHeadBytes);
+  if (new_size > head_.capacity()) {
+    // What is needed now and no more: many heads with a short text may wait for a slow peer. Slots
+    // double in size, so that a head is moved a few times at most.
+    absl::StatusOr<Buffer> spill = pool_.Allocate(new_size);
     if (!spill.ok()) return spill.status();
     std::memcpy(spill->data(), head_.data(), old_size);
     head_.Resize(new_size, *std::move(spill));

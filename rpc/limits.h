@@ -13,7 +13,11 @@ namespace farcall {
 // FlatBuffers' offsets are signed 32-bit numbers: no body can be larger, whatever the options say.
 inline constexpr uint64_t kFlatBuffersMaxBytes = (uint64_t{1} << 31) - 64;
 
-// What one side takes from a peer; told to the peer in HELLO.
+// A message of no more payload than this is small: it is never held back by what larger ones take
+// up (rpc/transport.h draws the same line).
+inline constexpr uint64_t kSmallPayloadBytes = uint64_t{64} << 10;
+
+// What one side takes from a peer. The first three are told to the peer in HELLO.
 struct MessageLimits {
   uint64_t max_body_bytes = uint64_t{1} << 30;  // at most kFlatBuffersMaxBytes
   uint64_t max_attachment_bytes = uint64_t{1} << 30;
@@ -23,6 +27,16 @@ struct MessageLimits {
   // likes.
   uint32_t max_table_depth = 64;
   uint32_t max_tables = 1'000'000;
+  // Server: body and attachment bytes that the calls of one peer hold together, from their
+  // announcement to their end. One larger request may come alone, small ones always. Half of the
+  // TCP transport's receive pool: one peer must not take the memory of all.
+  uint64_t max_held_request_bytes = uint64_t{2} << 30;
+  // Replies that wait for a peer to read them: while there are more bytes of them, its new calls
+  // are refused.
+  uint64_t max_unread_reply_bytes = uint64_t{128} << 20;
+  // Answers of any size (replies, refusals, PONGs) that wait likewise: one more ends the
+  // connection. A peer that keeps to max_calls_in_flight and reads has half of that at worst.
+  uint32_t max_unread_answers = 8192;
 };
 
 // How one side keeps a connection honest.
@@ -30,6 +44,13 @@ struct KeepaliveOptions {
   Duration handshake_timeout = std::chrono::seconds(5);  // for the peer's HELLO
   Duration ping_after = std::chrono::seconds(10);        // of hearing nothing
   Duration ping_timeout = std::chrono::seconds(10);      // for anything to come back
+  // For a peer that sends but does not read to take something of what waits for it; looked at every
+  // ping_after.
+  Duration stall_timeout = std::chrono::seconds(30);
+  // Server: a request must be whole after stall_timeout and the time that its payload takes at this
+  // rate, or is refused, so that one that is announced but trickles in holds its memory for a
+  // bounded time. 0: until its deadline.
+  uint64_t min_bytes_per_second = uint64_t{1} << 20;
 };
 
 }  // namespace farcall

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <ctime>
@@ -57,6 +58,21 @@ void WriteToStandardError(LogLevel level, std::string_view line) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
+bool IsControl(char c) { return (c >= 0 && c < 0x20) || c == 0x7f; }
+
+std::string Escaped(std::string_view line) {
+  std::string escaped;
+  for (const char c : line) {
+    if (IsControl(c)) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      escaped.append("\\x").append(1, kDigits[c >> 4]).append(1, kDigits[c & 15]);
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
 }  // namespace
 
 void SetLogSink(LogSink sink, LogLevel minimum) {
@@ -73,6 +89,8 @@ bool LogEnabled(LogLevel level) { return level >= minimum_level.load(std::memory
 
 void Log(LogLevel level, std::string_view line) {
   if (!LogEnabled(level)) return;
+  std::string escaped;
+  if (std::any_of(line.begin(), line.end(), IsControl)) line = escaped = Escaped(line);
   Sink& current = CurrentSink();
   std::shared_ptr<const LogSink> sink;
   {

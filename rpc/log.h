@@ -12,7 +12,8 @@ namespace farcall {
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 // Called for each line (no newline at the end), on any thread, several at once. Must not block for
-// long.
+// long. What peers say finds its way into lines: bytes below 0x20 arrive as \xNN, so that none can
+// forge a line.
 using LogSink = std::function<void(LogLevel level, std::string_view line)>;
 
 // Replaces the sink; an empty one restores standard error. Lines below `minimum` are dropped before

@@ -70,6 +70,8 @@ class LoopExecutor {
 
  private:
   friend class EventLoop;
+  template <typename T>
+  friend class LoopAllocator;
 
   template <typename Function>
   class FunctionTask final : public LoopTask {
@@ -105,6 +107,35 @@ class LoopExecutor {
 
   LoopState* loop_;
   bool may_run_inline_;
+};
+
+// Memory from the blocks that a loop recycles; larger ones are the heap's. Any thread, while the
+// loop exists.
+template <typename T>
+class LoopAllocator {
+ public:
+  using value_type = T;
+
+  explicit LoopAllocator(const LoopExecutor& executor) noexcept : loop_(executor.loop_) {}
+  template <typename U>
+  // NOLINTNEXTLINE(google-explicit-constructor): rebinding is implicit
+  LoopAllocator(const LoopAllocator<U>& other) noexcept : loop_(other.loop_) {}
+
+  T* allocate(size_t count) {
+    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+    return static_cast<T*>(LoopExecutor::Allocate(loop_, count * sizeof(T)));
+  }
+  void deallocate(T* block, size_t count) { LoopExecutor::Free(loop_, block, count * sizeof(T)); }
+
+  template <typename U>
+  bool operator==(const LoopAllocator<U>& other) const noexcept {
+    return loop_ == other.loop_;
+  }
+
+ private:
+  template <typename U>
+  friend class LoopAllocator;
+  LoopState* loop_;
 };
 
 }  // namespace farcall

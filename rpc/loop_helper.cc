@@ -2,12 +2,11 @@
 // unmaking of the state.
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <boost/asio/steady_timer.hpp>
+#include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "farcall/rpc/loop_state.h"
+#include "farcall/rpc/resources.h"
 
 namespace farcall {
 namespace {
@@ -34,6 +34,8 @@ EventLoopOptions Effective(EventLoopOptions given) {
   return given;
 }
 
+thread_local bool on_dedicated_thread = false;
+
 }  // namespace
 
 LoopState::LoopState(EventLoopOptions given)
@@ -47,13 +49,14 @@ LoopState::LoopState(EventLoopOptions given)
   work_guard.emplace(io->get_executor());
   // Asio makes its epoll descriptors when the first timer or socket appears, and throws when there
   // are none left: better here, where whoever makes a loop can catch it, than on the driver.
-  asio::steady_timer(*io).cancel();
+  try {
+    asio::steady_timer(*io).cancel();
+  } catch (const boost::system::system_error& error) {
+    throw std::system_error(error.code().value(), std::generic_category(), "epoll");
+  }
   if (!has_helper) return;
   helper_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (helper_event < 0) {
-    // Asio's own constructor throws in the same state (no descriptors left): so does this.
-    throw std::system_error(errno, std::generic_category(), "eventfd for an event loop's helper");
-  }
+  if (helper_event < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   if (options.dedicated) driven.store(true);  // on behalf of the thread that is about to start
 }
 
@@ -86,14 +89,7 @@ size_t LoopState::DropSubmissions() {
 }
 
 void LoopState::StartHelper(std::shared_ptr<LoopState> self) {
-  // Signals are for the program's own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  helper = std::thread([self = std::move(self)] { self->HelperMain(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(helper.native_handle(), options.name.substr(0, 15).c_str());
+  helper = StartThread(options.name, [self = std::move(self)] { self->HelperMain(); });
 }
 
 void LoopState::WakeHelper() {
@@ -132,8 +128,11 @@ void LoopState::HelperDrive() {
   Release();
 }
 
+bool EventLoop::OnDedicatedThread() { return on_dedicated_thread; }
+
 void LoopState::HelperMain() {
   if (options.dedicated) {
+    on_dedicated_thread = true;
     HelperDrive();
     return;
   }

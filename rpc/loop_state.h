@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "farcall/rpc/coroutine_memory.h"
 #include "farcall/rpc/event_loop.h"
 #include "farcall/rpc/mutex.h"
 
@@ -156,6 +157,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   TimerWheel timers;
 
   TaskMemory task_memory;
+  CoroutineMemory coroutine_memory;  // driver only
 
   // Last, so that handlers that die with it may still touch the rest.
   std::optional<LoopContext> io;
@@ -186,7 +188,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
 // loop.
 class DriverScope {
  public:
-  explicit DriverScope(const LoopState& loop);
+  explicit DriverScope(LoopState& loop);
   ~DriverScope();
   DriverScope(const DriverScope&) = delete;
   DriverScope& operator=(const DriverScope&) = delete;
@@ -196,6 +198,7 @@ class DriverScope {
  private:
   const LoopState& loop_;
   const DriverScope* const outer_;
+  const CoroutineMemory::Scope frames_;
 };
 
 }  // namespace farcall

@@ -29,7 +29,7 @@ class SpinBudget {
   // After a turn without work; false when the time is over.
   bool Spend() {
     if (idle_turns_++ == 0) {
-      end_ = Clock::Steady().Now() + spin_;
+      end_ = After(Clock::Steady().Now(), spin_);
       return true;
     }
     return idle_turns_ % kSpinsPerClockRead != 0 || Clock::Steady().Now() < end_;

@@ -49,7 +49,11 @@ class Head {
     return {data(), size};
   }
 
-  // Lengthens the head within the memory it has, keeping its bytes.
+  // What it may Grow to, and the memory that it holds besides itself.
+  size_t capacity() const { return spill_ ? spill_.slot()->capacity : kInlineBytes; }
+  size_t spilled_bytes() const { return spill_ ? spill_.slot()->capacity : 0; }
+
+  // Lengthens the head within its capacity, keeping its bytes.
   void Grow(size_t size) {
     size_ = static_cast<uint32_t>(size);
     if (spill_) spill_.SetView(0, size);
@@ -72,6 +76,11 @@ struct Message {
   Buffer attachment;  // likewise
 
   size_t payload_bytes() const { return body.size() + attachment.size(); }
+  // The memory behind it: whole slots, whatever part of them is used.
+  size_t held_bytes() const {
+    return head.spilled_bytes() + (body ? body.slot()->capacity : 0) +
+           (attachment ? attachment.slot()->capacity : 0);
+  }
 };
 
 // Lengths of a message that is announced but not yet here, as the peer claims them: hostile until

@@ -1,33 +1,47 @@
 #include "farcall/rpc/outcome.h"
 
-#include <optional>
-#include <string_view>
+#include <utility>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/str_cat.h"
 
 namespace farcall {
 namespace {
 
-constexpr std::string_view kNotSent = "not sent";
-constexpr std::string_view kUnknown = "outcome unknown";
+constexpr char kNotSent[] = "not sent";
+constexpr char kNotRun[] = "not run";
+constexpr char kUnknown[] = "unknown";
 
 }  // namespace
 
 Outcome OutcomeOf(const absl::Status& status) {
   const absl::optional<absl::Cord> payload = status.GetPayload(kOutcomePayload);
   if (!payload) return Outcome::kAnswered;
-  return *payload == kNotSent.data() ? Outcome::kNotSent : Outcome::kUnknown;
+  if (*payload == kNotSent) return Outcome::kNotSent;
+  if (*payload == kNotRun) return Outcome::kNotRun;
+  return Outcome::kUnknown;
 }
 
-absl::Status WithOutcome(const absl::Status& status, Outcome outcome) {
-  if (outcome == Outcome::kAnswered) return status;
-  const char* words = (outcome == Outcome::kNotSent ? kNotSent : kUnknown).data();
-  absl::Status told(status.code(), absl::StrCat(status.message(), " (", words, ")"));
-  status.ForEachPayload(
-      [&](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
-  told.SetPayload(kOutcomePayload, absl::Cord(words));
-  return told;
+bool NeverRan(const absl::Status& status) {
+  const Outcome outcome = OutcomeOf(status);
+  return outcome == Outcome::kNotSent || outcome == Outcome::kNotRun;
+}
+
+absl::Status WithOutcome(absl::Status status, Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kNotSent:
+      status.SetPayload(kOutcomePayload, absl::Cord(kNotSent));
+      break;
+    case Outcome::kNotRun:
+      status.SetPayload(kOutcomePayload, absl::Cord(kNotRun));
+      break;
+    case Outcome::kUnknown:
+      status.SetPayload(kOutcomePayload, absl::Cord(kUnknown));
+      break;
+    case Outcome::kAnswered:
+      status.ErasePayload(kOutcomePayload);
+      break;
+  }
+  return status;
 }
 
 }  // namespace farcall

@@ -1,5 +1,5 @@
 // Outcome: did a failed call run? Kept as a payload of its absl::Status, so that it survives being
-// passed around.
+// passed around; absl::Status::ToString shows it.
 
 #ifndef FARCALL_RPC_OUTCOME_H_
 #define FARCALL_RPC_OUTCOME_H_
@@ -9,9 +9,10 @@
 namespace farcall {
 
 enum class Outcome {
-  kNotSent,   // the server's handler never saw the call and never will: sending it again is safe
+  kNotSent,   // it never left as a whole: no handler saw it, or ever will
+  kNotRun,    // the server refused it: no handler saw it
   kUnknown,   // it was sent, and no answer came: it may have run, may run now, or may never run
-  kAnswered,  // the server's own answer (also every OK)
+  kAnswered,  // the handler ran and answered: every OK, its errors, and a reply that is not taken
 };
 
 inline constexpr char kOutcomePayload[] = "farcall/outcome";
@@ -19,9 +20,11 @@ inline constexpr char kOutcomePayload[] = "farcall/outcome";
 // What is known of a call that ended with `status`.
 Outcome OutcomeOf(const absl::Status& status);
 
-// `status` with the outcome attached, in a payload and in words at the end of the message. Not for
-// OK.
-absl::Status WithOutcome(const absl::Status& status, Outcome outcome);
+// True for kNotSent and kNotRun: making the call again cannot make it run twice.
+bool NeverRan(const absl::Status& status);
+
+// `status` with the outcome attached. Not for OK.
+absl::Status WithOutcome(absl::Status status, Outcome outcome);
 
 }  // namespace farcall
 

@@ -18,7 +18,7 @@ enum class PlantedBug {
   kBufferLostOnWithdraw,      // the memory of a request that was taken back in time
   kCallLostOnClose,           // a call that comes back to a closed channel never ends
   kDrainForgetsCalls,         // a connection that drains is closed under its calls
-  kDrainForgetsIdlePeers,     // a peer without calls is not told that the server drains
+  kDrainForgetsIdlePeers,     // a peer without calls is neither told nor parted from
   kServerTakesTooMany,        // max_calls_in_flight
   kChannelKeepsTooMany,       // max_waiting_calls
   kErrorsDidNotRun,           // a handler's error is sent with NOT_RUN

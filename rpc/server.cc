@@ -22,6 +22,11 @@ constexpr Duration kComplain = std::chrono::seconds(5);
 // For connections to close after they were told to: a turn of their loop.
 constexpr Duration kCloseTime = std::chrono::seconds(1);
 
+// What the loops did when they were told to cut: a loop that a handler holds up does so later.
+struct CutCalls {
+  std::atomic<size_t> loops{0}, calls{0};
+};
+
 class CloseLoop final : public BlockingTask {
  public:
   explicit CloseLoop(ServerLoop& home) : home_(home) {}
@@ -38,33 +43,32 @@ class CloseLoop final : public BlockingTask {
 
 class ServerState {
  public:
-  explicit ServerState(ServerOptions options) {
-    shared_.options = std::move(options);
-    auto& loops = shared_.options.external_loops;
-    for (size_t i = loops.size(); i < shared_.options.loops; ++i) {
-      loops.push_back(std::make_shared<EventLoop>(EventLoopOptions{
-          .mode = shared_.options.mode, .name = absl::StrCat("fc-server", i), .dedicated = true}));
-    }
-    for (auto& loop : loops) loops_.push_back(std::make_unique<ServerLoop>(loop, shared_));
-  }
+  explicit ServerState(ServerOptions options) { shared_.options = std::move(options); }
 
   absl::Status Add(const Service& service) {
     MutexLock lock(mutex_);
+    if (closed_) return Closed();
     if (!listeners_.empty()) {
       return absl::FailedPreconditionError("services are added before the server listens");
     }
-    if (absl::Status added = shared_.dispatcher.Add(service); !added.ok()) return added;
     const bool blocking = std::any_of(service.methods().begin(), service.methods().end(),
                                       [](const BoundMethod& method) { return method.on_workers; });
     if (blocking && shared_.workers == nullptr) {
-      shared_.workers =
-          std::make_unique<asio::thread_pool>(std::max<size_t>(1, shared_.options.workers));
+      absl::StatusOr<std::unique_ptr<WorkerPool>> workers =
+          WorkerPool::Start(shared_.options.workers);
+      if (!workers.ok()) return workers.status();
+      shared_.workers = *std::move(workers);
     }
-    return absl::OkStatus();
+    return shared_.methods.Add(service);
   }
 
   absl::StatusOr<Endpoint> Listen(const std::shared_ptr<Transport>& transport,
                                   const Endpoint& endpoint) {
+    {
+      MutexLock lock(mutex_);
+      if (closed_) return Closed();
+      if (absl::Status made = MakeLoops(); !made.ok()) return made;
+    }
     std::vector<EventLoop*> loops;
     loops.reserve(loops_.size());
     for (auto& loop : loops_) loops.push_back(&loop->loop());
@@ -73,11 +77,13 @@ class ServerState {
           HomeOf(loop).Accept(std::move(accepted));
         });
     if (!listener.ok()) return listener.status();
-    Endpoint address = (*listener)->address();
+    std::unique_ptr<Listener> opened = *std::move(listener);
+    Endpoint address = opened->address();
+    if (!Keep(transport, opened)) {  // Drain came meanwhile
+      opened->Stop();
+      return Closed();
+    }
     Log(LogLevel::kInfo, absl::StrCat("server: listening on ", address.ToString()));
-    MutexLock lock(mutex_);
-    transports_.push_back(transport);
-    listeners_.push_back(*std::move(listener));
     return address;
   }
 
@@ -86,6 +92,7 @@ class ServerState {
     std::vector<std::unique_ptr<Listener>> listeners;
     {
       MutexLock lock(mutex_);
+      closed_ = true;
       listeners.swap(listeners_);
     }
     for (auto& listener : listeners) listener->Stop();
@@ -98,21 +105,30 @@ class ServerState {
   absl::Status Shutdown(Duration grace) {
     Drain();
     const bool drained = WaitUntil(grace, [this] { return Idle(); });
-    auto cut = std::make_shared<std::atomic<size_t>>(0);
+    auto cut = std::make_shared<CutCalls>();
     for (auto& loop : loops_) {
       loop->loop().Post([home = loop.get(), cut] {
-        cut->fetch_add(home->Cut(absl::UnavailableError("the server shut down")));
+        cut->calls += home->Cut(absl::UnavailableError("the server shut down"));
+        ++cut->loops;
       });
     }
-    WaitUntil(kCloseTime, [this] { return Count(shared_.counters.connections_open) == 0; });
+    WaitUntil(kCloseTime, [this, &cut] {
+      return cut->loops == loops_.size() && Count(shared_.counters.connections_open) == 0;
+    });
     {
       MutexLock lock(mutex_);
       shut_down_ = true;
     }
     shut_down_changed_.notify_all();
-    if (drained || cut->load() == 0) return absl::OkStatus();
+    if (drained) return absl::OkStatus();
+    if (const size_t held = loops_.size() - cut->loops; held > 0) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          held, " of ", loops_.size(), " loops are held up by a handler or driven by nobody; ",
+          Count(shared_.counters.calls_running), " calls run and will be cut short"));
+    }
+    if (cut->calls == 0) return absl::OkStatus();
     return absl::DeadlineExceededError(
-        absl::StrCat(cut->load(), " calls were cut short by the shutdown"));
+        absl::StrCat(cut->calls.load(), " calls were cut short by the shutdown"));
   }
 
   void Wait() {
@@ -120,14 +136,15 @@ class ServerState {
     shut_down_changed_.wait(lock, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return shut_down_; });
   }
 
-  // Handlers use the services' objects: nothing goes before the last one is done.
+  // Handlers use the services' objects: nothing goes before the last one is done. A coroutine needs
+  // its loop for that, which may be external and abandoned by whoever drove it.
   void WaitForHandlers() {
     while (!WaitUntil(kComplain, [this] { return Count(shared_.counters.calls_running) == 0; })) {
       Log(LogLevel::kWarning,
           absl::StrCat("server: waiting for ", Count(shared_.counters.calls_running),
                        " handlers that still run although their calls were cancelled"));
     }
-    if (shared_.workers != nullptr) shared_.workers->join();
+    if (shared_.workers != nullptr) shared_.workers->Join();
   }
 
   // After this no task of a loop refers to this server: loops run what was posted in order.
@@ -152,6 +169,38 @@ class ServerState {
   }
 
  private:
+  static absl::Status Closed() {
+    return absl::FailedPreconditionError(
+        "this server was shut down (Server::Drain or Shutdown); make another one");
+  }
+
+  // Once; a failure leaves none.
+  absl::Status MakeLoops() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!loops_.empty()) return absl::OkStatus();
+    std::vector<std::shared_ptr<EventLoop>> loops = shared_.options.external_loops;
+    for (size_t i = loops.size(); i < shared_.options.loops; ++i) {
+      absl::StatusOr<std::shared_ptr<EventLoop>> loop = EventLoop::Create(
+          {.mode = shared_.options.mode, .name = absl::StrCat("fc-server", i), .dedicated = true});
+      if (!loop.ok()) {
+        return absl::Status(loop.status().code(),
+                            absl::StrCat("loop ", i + 1, " of ", shared_.options.loops,
+                                         " (ServerOptions::loops): ", loop.status().message()));
+      }
+      loops.push_back(*std::move(loop));
+    }
+    for (auto& loop : loops) loops_.push_back(std::make_unique<ServerLoop>(loop, shared_));
+    return absl::OkStatus();
+  }
+
+  // Takes the listener over; false, and it is the caller's, when the server is closed.
+  bool Keep(const std::shared_ptr<Transport>& transport, std::unique_ptr<Listener>& listener) {
+    MutexLock lock(mutex_);
+    transports_.push_back(transport);  // even then: it may have accepted already
+    if (closed_) return false;
+    listeners_.push_back(std::move(listener));
+    return true;
+  }
+
   static uint64_t Count(const std::atomic<uint64_t>& counter) {
     return counter.load(std::memory_order_acquire);
   }
@@ -177,7 +226,7 @@ class ServerState {
 
   template <class Condition>
   bool WaitUntil(Duration bound, Condition condition) {
-    const TimePoint end = Clock::Steady().Now() + bound;
+    const TimePoint end = After(Clock::Steady().Now(), bound);
     while (!condition()) {
       if (Clock::Steady().Now() >= end) return false;
       if (!MakeTurns()) std::this_thread::sleep_for(kLook);
@@ -188,11 +237,13 @@ class ServerState {
   ServerShared shared_;
   // Before loops_: a transport outlives the connections that it made.
   std::vector<std::shared_ptr<Transport>> transports_;
+  // Written once, under the lock, before the first listener exists.
   std::vector<std::unique_ptr<ServerLoop>> loops_;
 
   Mutex mutex_;
   std::vector<std::unique_ptr<Listener>> listeners_ ABSL_GUARDED_BY(mutex_);
-  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;     // Drain was called: no listener comes any more
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;  // Shutdown is over
   std::condition_variable shut_down_changed_;
 };
 

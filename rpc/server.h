@@ -21,14 +21,14 @@
 namespace farcall {
 
 struct ServerOptions {
-  // Loops, each with a thread of its own in `mode`.
+  // Loops, each with a thread of its own in `mode`, started by the first Listen.
   size_t loops = 1;
   ProgressMode mode = ProgressMode::kAdaptive;
   // Instead of those: loops that somebody else drives (tests, simulations). A thread that waits in
-  // Shutdown drives those that nobody drives meanwhile.
+  // Shutdown or ~Server drives those that nobody drives meanwhile.
   std::vector<std::shared_ptr<EventLoop>> external_loops = {};
 
-  // Threads for blocking services, started with the first such service, and how many calls may wait
+  // Threads for blocking services, started by the first Add of one, and how many calls may wait
   // for one; one more is RESOURCE_EXHAUSTED.
   size_t workers = 8;
   size_t max_waiting_for_workers = 1024;
@@ -53,29 +53,32 @@ class Server {
  public:
   explicit Server(ServerOptions options = {});
   // Shutdown without a grace period, then waits for handlers that still run (they use the services'
-  // objects), saying in the log which. Not from a handler.
+  // objects), saying in the log that it does. Not from a handler.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   // Before Listen. ALREADY_EXISTS for a second service of a name or for colliding method ids;
-  // FAILED_PRECONDITION after Listen. The object that the service is bound to must outlive the
-  // server.
+  // FAILED_PRECONDITION after Listen or Drain; RESOURCE_EXHAUSTED when ServerOptions::workers
+  // cannot be started. The object that the service is bound to must outlive the server.
   absl::Status Add(const Service& service);
 
   // Accepts connections at `endpoint` from now on; returns the address that clients can dial (the
   // port that was bound). farcall::Listen (transports/dial.h) is the usual way. Any thread but a
-  // handler's.
+  // handler's. Errors as Transport::Listen; RESOURCE_EXHAUSTED when the loops cannot be made;
+  // FAILED_PRECONDITION after Drain or Shutdown: a server lives once.
   absl::StatusOr<Endpoint> Listen(const std::shared_ptr<Transport>& transport,
                                   const Endpoint& endpoint);
 
-  // Stops accepting and tells every peer that no new calls are taken; calls under way go on. Any
-  // thread; returns at once.
+  // Stops accepting and tells every peer that no new calls are taken; calls under way go on. A peer
+  // without calls that has not closed its connection one to two seconds later loses it. Any thread;
+  // returns at once.
   void Drain();
 
-  // Drains, waits up to `grace` for the calls under way, then cancels what is left and closes every
-  // connection. OK when nothing was cut short, else DEADLINE_EXCEEDED with the number. Not from a
-  // handler.
+  // Drains, waits up to `grace` (Duration::max(): as long as it takes) for the calls under way,
+  // then cancels what is left and closes every connection. OK when nothing was cut short, else
+  // DEADLINE_EXCEEDED with the number; also when a handler holds its loop up for a second beyond
+  // `grace`, so that its calls will be cut when it lets go. Not from a handler.
   absl::Status Shutdown(Duration grace);
 
   // Returns once Shutdown, on another thread, is through.

@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
+#include "farcall/rpc/log.h"
 #include "farcall/rpc/server_loop.h"
 #include "farcall/rpc/server_session.h"
 
@@ -49,13 +51,24 @@ void ServerCall::Run() { SendResult(); }
 
 void ServerCall::SendResult() {
   ServerCounters& counters = home_.shared().counters;
+  // Also when the reply finds no memory.
+  const absl::Cleanup over = [&] {
+    home_.GiveBack(*this);
+    counters.calls_running.fetch_sub(1, std::memory_order_release);
+  };
   if (session_ != nullptr) {
     session_->Reply(*this);
   } else {
     Count(counters.replies_dropped);
   }
-  home_.GiveBack(*this);
-  counters.calls_running.fetch_sub(1, std::memory_order_release);
+}
+
+void ServerCall::HandlerDestroyed() {
+  status_ = absl::InternalError(absl::StrCat(
+      "the handler of ", Absl(method_->name),
+      " was destroyed before it finished: something that it awaited dropped its completion"));
+  Log(LogLevel::kWarning, absl::StrCat("server: ", status_.message()));
+  home_.loop().Submit(*this);
 }
 
 void ServerCall::Cancel() {

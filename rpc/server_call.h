@@ -21,8 +21,8 @@
 #include "absl/status/status.h"
 #include "farcall/rpc/builder.h"
 #include "farcall/rpc/context.h"
-#include "farcall/rpc/dispatcher.h"
 #include "farcall/rpc/event_loop.h"
+#include "farcall/rpc/method_table.h"
 #include "farcall/rpc/timer_wheel.h"
 #include "farcall/rpc/transport.h"
 
@@ -53,6 +53,9 @@ class ServerCall final : public Context, private Timer, private LoopTask {
   // then send it.
   void KeepResult(absl::Status status, MessageBuilder& reply);
   void SendResult();
+  // Instead of both, when the coroutine was destroyed before it finished; its frame may be going
+  // right now. Any thread.
+  void HandlerDestroyed();
 
   // Driver only: the caller gave up, its deadline passed or its connection ended.
   void Cancel();
@@ -75,6 +78,8 @@ class ServerCall final : public Context, private Timer, private LoopTask {
   uint64_t id_ = 0;
   Ticket ticket_ = 0;
   bool whole_ = false;
+  uint64_t request_bytes_ = 0;  // body and attachment as they were announced
+  TimePoint whole_by_{};        // when the request must be whole
 
   // The result.
   absl::Status status_;

@@ -1,6 +1,5 @@
 #include "farcall/rpc/server_loop.h"
 
-#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +8,13 @@
 #include "farcall/rpc/server_session.h"
 
 namespace farcall {
+namespace {
+
+// For a peer without calls to close its connection once it was told that the server drains: some
+// round trips. One that is stopped or deaf must not hold up a shutdown for longer.
+constexpr Duration kPartingTime = std::chrono::seconds(1);
+
+}  // namespace
 
 ServerLoop::ServerLoop(std::shared_ptr<EventLoop> loop, ServerShared& shared)
     : loop_(std::move(loop)), shared_(shared) {}
@@ -51,6 +57,12 @@ void ServerLoop::Bury(ServerSession& session) {
 
 void ServerLoop::Drain() {
   for (const auto& session : sessions_) session->Drain();
+  loop_->timers().Arm(*this, loop_->now() + kPartingTime);
+}
+
+void ServerLoop::OnTimer() {
+  for (const auto& session : sessions_) session->EndIfIdle();
+  loop_->timers().Arm(*this, loop_->now() + kPartingTime);
 }
 
 size_t ServerLoop::Cut(const absl::Status& reason) {
@@ -63,6 +75,7 @@ size_t ServerLoop::Cut(const absl::Status& reason) {
 }
 
 void ServerLoop::Close() {
+  Disarm();
   places_.clear();
   sessions_.clear();
 }
@@ -87,7 +100,7 @@ void ServerLoop::Dispatch(ServerCall& call) {
         no_reply);
     return;
   }
-  asio::post(*shared_.workers, [this, &method, &call] {
+  shared_.workers->Post([this, &method, &call] {
     shared_.waiting_for_workers.fetch_sub(1, std::memory_order_relaxed);
     if (call.context().cancelled()) {
       MessageBuilder no_reply(call.pool(), 0);
@@ -100,6 +113,7 @@ void ServerLoop::Dispatch(ServerCall& call) {
 
 ServerCall& ServerLoop::TakeCall() {
   if (free_calls_.empty()) {
+    free_calls_.reserve(calls_.size() + 1);  // giving one back allocates nothing
     calls_.push_back(std::make_unique<ServerCall>(*this));
     return *calls_.back();
   }

@@ -6,17 +6,17 @@
 #define FARCALL_RPC_SERVER_LOOP_H_
 
 #include <atomic>
-#include <boost/asio/thread_pool.hpp>
 #include <list>
 #include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "farcall/rpc/dispatcher.h"
 #include "farcall/rpc/event_loop.h"
+#include "farcall/rpc/method_table.h"
 #include "farcall/rpc/server.h"
 #include "farcall/rpc/server_call.h"
 #include "farcall/rpc/session.h"
+#include "farcall/rpc/worker_pool.h"
 
 namespace farcall {
 
@@ -35,17 +35,17 @@ inline void Count(std::atomic<uint64_t>& counter) {
 
 struct ServerShared {
   ServerOptions options;
-  Dispatcher dispatcher;  // constant once listening
+  MethodTable methods;  // constant once listening
   ServerCounters counters;
   std::atomic<bool> draining{false};
-  std::unique_ptr<asio::thread_pool> workers;
+  std::unique_ptr<WorkerPool> workers;
   std::atomic<size_t> waiting_for_workers{0};
 };
 
-class ServerLoop {
+class ServerLoop final : private Timer {
  public:
   ServerLoop(std::shared_ptr<EventLoop> loop, ServerShared& shared);
-  ~ServerLoop();
+  ~ServerLoop() override;
 
   EventLoop& loop() const { return *loop_; }
   ServerShared& shared() const { return shared_; }
@@ -54,6 +54,7 @@ class ServerLoop {
   void Accept(std::unique_ptr<Connection> connection);
   // Takes a session that has ended; it is destroyed in a later turn.
   void Bury(ServerSession& session);
+  // Says GOAWAY to every peer, and from then on ends the connections that their peers should have.
   void Drain();
   // Closes every connection; the handlers that still run are cancelled. Returns how many there
   // were.
@@ -69,6 +70,8 @@ class ServerLoop {
   void GiveBack(ServerCall& call);
 
  private:
+  void OnTimer() override;  // while draining
+
   const std::shared_ptr<EventLoop> loop_;
   ServerShared& shared_;
   // In the order of acceptance, so that what is told to all is told in the same order in every run.

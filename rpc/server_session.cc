@@ -1,6 +1,7 @@
 #include "farcall/rpc/server_session.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,22 @@ absl::Status TooLarge(absl::string_view what, absl::string_view method, uint64_t
   return absl::ResourceExhaustedError(absl::StrCat(what, " of ", method, " has ", bytes,
                                                    " bytes; this server takes ", limit,
                                                    " (ServerOptions::limits.", option, ")"));
+}
+
+// "Sizes may be anything": their sum, or the largest number there is.
+uint64_t Total(MessageSizes sizes) {
+  constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+  return sizes.attachment > kMax - sizes.body ? kMax : sizes.body + sizes.attachment;
+}
+
+// When a request of `bytes` that is announced at `now` must be whole.
+TimePoint WholeBy(TimePoint now, uint64_t bytes, const KeepaliveOptions& keepalive) {
+  if (keepalive.min_bytes_per_second == 0) return TimePoint::max();
+  const Duration longest(static_cast<Duration::rep>(kLongestTimeoutNs));
+  const auto longest_s = std::chrono::duration_cast<std::chrono::seconds>(longest).count();
+  const uint64_t seconds =
+      std::min(bytes / keepalive.min_bytes_per_second, static_cast<uint64_t>(longest_s));
+  return After(After(now, keepalive.stall_timeout), std::chrono::seconds(seconds));
 }
 
 }  // namespace
@@ -44,6 +61,13 @@ void ServerSession::Drain() {
   SendGoAway(absl::OkStatus());
 }
 
+void ServerSession::EndIfIdle() {
+  if (FARCALL_PLANTED(kDrainForgetsIdlePeers)) return;
+  const bool idle = calls_.empty() && unread_bytes() == 0;
+  if (idle && was_idle_) End(absl::UnavailableError("the server is shutting down"));
+  was_idle_ = idle;
+}
+
 absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod* method,
                                     MessageSizes sizes) const {
   const ServerShared& shared = home_.shared();
@@ -51,7 +75,7 @@ absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod
   if (shared.draining.load(std::memory_order_relaxed)) {
     return absl::UnavailableError("the server is shutting down and takes no new calls");
   }
-  if (method == nullptr) return shared.dispatcher.Unknown(header.method);
+  if (method == nullptr) return shared.methods.Unknown(header.method);
   const absl::string_view name = Absl(method->info->name);
   if (method->run == nullptr) {
     return absl::UnimplementedError(absl::StrCat(name, " is not served here: ",
@@ -66,11 +90,32 @@ absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod
     return TooLarge("an attachment", name, sizes.attachment, "max_attachment_bytes",
                     limits.max_attachment_bytes);
   }
+  return CheckRoom(Total(sizes));
+}
+
+absl::Status ServerSession::CheckRoom(uint64_t bytes) const {
+  const MessageLimits& limits = home_.shared().options.limits;
   if (calls_.size() >= limits.max_calls_in_flight && !FARCALL_PLANTED(kServerTakesTooMany)) {
     return absl::ResourceExhaustedError(
         absl::StrCat(calls_.size(),
                      " calls of this connection are in flight already "
                      "(ServerOptions::limits.max_calls_in_flight)"));
+  }
+  const uint64_t room =
+      limits.max_held_request_bytes - std::min(limits.max_held_request_bytes, held_bytes_);
+  if (bytes > kSmallPayloadBytes && held_bytes_ > 0 && bytes > room) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a request of ", bytes, " bytes does not fit beside the ", held_bytes_,
+        " of this connection's calls in flight; the server holds ", limits.max_held_request_bytes,
+        " (ServerOptions::limits.max_held_request_bytes): wait for their replies"));
+  }
+  if (unread_bytes() > limits.max_unread_reply_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(unread_bytes(),
+                     " bytes of replies wait for this connection to read them; the "
+                     "server holds ",
+                     limits.max_unread_reply_bytes,
+                     " (ServerOptions::limits.max_unread_reply_bytes): read them first"));
   }
   return absl::OkStatus();
 }
@@ -83,7 +128,7 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   if (calls_.contains(header.call)) {
     return {.refused = Violation("a call id that is in flight already"), .attachment = {}};
   }
-  const BoundMethod* method = home_.shared().dispatcher.Find(header.method);
+  const BoundMethod* method = home_.shared().methods.Find(header.method);
   if (absl::Status refusal = Refusal(header, method, sizes); !refusal.ok()) {
     Refuse(header.call, refusal);
     return {.refused = refusal, .attachment = {}};
@@ -101,8 +146,11 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   call.expires_at_ =
       loop().now() +
       Duration(static_cast<Duration::rep>(std::min(header.timeout_ns, kLongestTimeoutNs)));
-  loop().timers().Arm(call, call.expires_at_);
+  call.request_bytes_ = Total(sizes);
+  call.whole_by_ = WholeBy(loop().now(), call.request_bytes_, options().keepalive);
+  loop().timers().Arm(call, std::min(call.expires_at_, call.whole_by_));
   calls_.emplace(header.call, &call);
+  held_bytes_ += call.request_bytes_;
   return {};
 }
 
@@ -112,6 +160,7 @@ void ServerSession::OnCall(const FrameHeader& header, Message message) {
   ServerCall& call = *found->second;
   call.request_ = std::move(message);
   call.whole_ = true;
+  if (call.whole_by_ < call.expires_at_) loop().timers().Arm(call, call.expires_at_);
   const absl::Status verified = call.bound_->verify(call.body(), call.limits());
   if (!verified.ok()) {
     Refuse(header.call,
@@ -153,9 +202,13 @@ void ServerSession::Expire(ServerCall& call) {
   }
   const Ticket ticket = call.ticket_;
   const absl::Status late =
-      absl::DeadlineExceededError(absl::StrCat("the deadline of ", Absl(call.method_->name),
-                                               " passed before its request was "
-                                               "whole"));
+      loop().now() >= call.expires_at_
+          ? absl::DeadlineExceededError(absl::StrCat("the deadline of ", Absl(call.method_->name),
+                                                     " passed before its request was whole"))
+          : absl::UnavailableError(
+                absl::StrCat("the request of ", Absl(call.method_->name), ", ", call.request_bytes_,
+                             " bytes, came too slowly (ServerOptions::keepalive.stall_timeout and "
+                             "min_bytes_per_second)"));
   Refuse(call.id_, late);
   Drop(call);
   connection().Abandon(ticket, late);
@@ -168,13 +221,18 @@ void ServerSession::Refuse(uint64_t id, const absl::Status& status) {
 
 // Ends a call whose handler does not run.
 void ServerSession::Drop(ServerCall& call) {
-  calls_.erase(call.id_);
+  Forget(call);
   home_.GiveBack(call);
+}
+
+void ServerSession::Forget(const ServerCall& call) {
+  held_bytes_ -= call.request_bytes_;
+  calls_.erase(call.id_);
 }
 
 void ServerSession::Reply(ServerCall& call) {
   ServerCounters& counters = home_.shared().counters;
-  calls_.erase(call.id_);
+  Forget(call);
   if (call.cancelled()) {
     Count(counters.replies_dropped);
     return;
@@ -215,13 +273,7 @@ void ServerSession::SendStatus(uint64_t id, const absl::Status& status, uint8_t 
     message.body = std::move(body);
     message.attachment = std::move(attachment);
   }
-  connection().Send(std::move(message), [this](const SendResult& result) {
-    // The caller would wait for a reply that is lost: better a broken connection, which it sees.
-    if (absl::IsResourceExhausted(result.status)) {
-      End(absl::ResourceExhaustedError(
-          absl::StrCat(peer_address(), " does not read its replies: ", result.status.message())));
-    }
-  });
+  SendAnswer(std::move(message));
 }
 
 size_t ServerSession::Orphan() {
@@ -235,12 +287,17 @@ size_t ServerSession::Orphan() {
     }
   }
   calls_.clear();
+  held_bytes_ = 0;
   return orphans;
 }
 
 void ServerSession::OnEnded(const absl::Status& status) {
-  Log(LogLevel::kInfo, absl::StrCat("server: connection of ", peer_address(), " ended: ",
-                                    status.message(), " (", calls_.size(), " calls under way)"));
+  // A broken rule or limit is for somebody to look at; that peers go is not.
+  const bool fault = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ||
+                     absl::IsResourceExhausted(status);
+  Log(fault ? LogLevel::kWarning : LogLevel::kInfo,
+      absl::StrCat("server: connection of ", peer_address(), " ended: ", status.message(), " (",
+                   calls_.size(), " calls under way)"));
   Orphan();
   home_.Bury(*this);
 }

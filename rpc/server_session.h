@@ -19,6 +19,10 @@ class ServerSession final : public Session {
   // Tells the peer that no new calls are taken; the connection ends when the peer closes it.
   void Drain();
 
+  // Called now and then while the server drains: ends a connection that had nothing to do the last
+  // time either.
+  void EndIfIdle();
+
   // The handler is done with `call`, which is one of this session's.
   void Reply(ServerCall& call);
   // The deadline of `call` passed.
@@ -39,15 +43,21 @@ class ServerSession final : public Session {
 
   absl::Status Refusal(const FrameHeader& header, const BoundMethod* method,
                        MessageSizes sizes) const;
+  // Whether there is room beside the calls that are under way.
+  absl::Status CheckRoom(uint64_t bytes) const;
   // Answers without a handler.
   void Refuse(uint64_t id, const absl::Status& status);
   void Drop(ServerCall& call);
+  // Takes `call` out of the table.
+  void Forget(const ServerCall& call);
   void SendStatus(uint64_t id, const absl::Status& status, uint8_t flags, const Metadata& metadata,
                   Buffer body, Buffer attachment);
 
   ServerLoop& home_;
   std::shared_ptr<PeerIdentity> peer_;
   absl::flat_hash_map<uint64_t, ServerCall*> calls_;
+  bool was_idle_ = false;    // at the last EndIfIdle
+  uint64_t held_bytes_ = 0;  // of the requests of calls_, as they were announced
 };
 
 }  // namespace farcall

@@ -6,12 +6,16 @@
 //   absl::Status Say(farcall::Context&, const SayRequest&, farcall::Reply<SayReply>&);
 //   boost::asio::awaitable<absl::Status> Say(farcall::Context&, farcall::Msg<SayRequest>,
 //                                            farcall::Reply<SayReply>&);
-//   absl::Status Say(farcall::Context&, const SayRequestT&, SayReplyT&);         // flatc's object
-//   API
+//   absl::Status Say(farcall::Context&, const SayRequestT&, SayReplyT&);
 //
-// The first and the third run inline on the connection's loop and must not block, unless
-// ServiceOptions::blocking puts them on the worker pool; the second is a coroutine on the loop. An
-// exception ends its call with INTERNAL.
+// The third speaks flatc's object API. The first and the third run inline on the connection's loop
+// unless ServiceOptions::blocking puts them on the worker pool; the second is a coroutine on the
+// loop. An exception ends its call with INTERNAL, and so does a coroutine that is destroyed before
+// it finished.
+//
+// What runs on the loop must not block: every connection of that loop waits for it. The trap is a
+// blocking call to the handler's own server, whose loop then waits for itself until the deadline;
+// its status says so.
 
 #ifndef FARCALL_RPC_SERVICE_H_
 #define FARCALL_RPC_SERVICE_H_
@@ -30,8 +34,8 @@
 #include "absl/status/status.h"
 #include "farcall/rpc/builder.h"
 #include "farcall/rpc/context.h"
-#include "farcall/rpc/dispatcher.h"
 #include "farcall/rpc/method.h"
+#include "farcall/rpc/method_table.h"
 #include "farcall/rpc/msg.h"
 #include "farcall/rpc/server_call.h"
 
@@ -46,8 +50,8 @@ class Reply : public Builder<T> {
 };
 
 struct ServiceOptions {
-  // Handlers may block (files, locks, calls to others): they run on the server's worker pool
-  // instead of its loops.
+  // Handlers may block (files, locks, blocking calls): they run on the server's worker pool instead
+  // of its loops.
   bool blocking = false;
 };
 
@@ -116,13 +120,30 @@ asio::awaitable<void> ServeCoroutine(Impl& impl, ServerCall& call) {
   call.KeepResult(std::move(status), reply);
 }
 
+// The end of a coroutine handler: called when it finished, destroyed uncalled when its frame was
+// destroyed before, as by an operation that drops its completion handler. The call ends either way.
+class CoroutineEnd {
+ public:
+  explicit CoroutineEnd(ServerCall& call) : call_(&call) {}
+  CoroutineEnd(CoroutineEnd&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  CoroutineEnd& operator=(CoroutineEnd&&) = delete;
+  ~CoroutineEnd() {
+    if (call_ != nullptr) call_->HandlerDestroyed();
+  }
+  void operator()(const std::exception_ptr& /*caught inside*/) {
+    std::exchange(call_, nullptr)->SendResult();
+  }
+
+ private:
+  ServerCall* call_;
+};
+
 template <class M, class Impl>
 void RunCoroutine(const BoundMethod& method, ServerCall& call) {
-  asio::co_spawn(call.context().executor(),
-                 ServeCoroutine<M>(*static_cast<Impl*>(method.implementation), call),
-                 asio::bind_cancellation_slot(
-                     call.context().cancellation_slot(),
-                     [&call](const std::exception_ptr& /*caught inside*/) { call.SendResult(); }));
+  asio::co_spawn(
+      call.context().executor(),
+      ServeCoroutine<M>(*static_cast<Impl*>(method.implementation), call),
+      asio::bind_cancellation_slot(call.context().cancellation_slot(), CoroutineEnd(call)));
 }
 
 // A service's methods, bound to an object of the user's that outlives the server.

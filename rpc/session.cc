@@ -39,7 +39,7 @@ void Session::Start() {
   Message message;
   message.head = *std::move(head);
   connection_->Send(std::move(message), {});
-  loop_.timers().Arm(*this, last_heard_ + options_.keepalive.handshake_timeout);
+  loop_.timers().Arm(*this, After(last_heard_, options_.keepalive.handshake_timeout));
 }
 
 void Session::End(const absl::Status& reason) {
@@ -57,14 +57,30 @@ absl::Status Session::Violation(absl::string_view rule) {
   return status;
 }
 
+void Session::SendAnswer(Message message) {
+  if (unread_answers_ >= options_.limits.max_unread_answers) {
+    End(absl::ResourceExhaustedError(absl::StrCat(
+        peer_address_, " does not read its answers: ", unread_answers_,
+        " wait already (limits.max_unread_answers); read them, or make fewer calls at once")));
+    return;
+  }
+  const uint64_t bytes = message.head.size() + message.payload_bytes();
+  ++unread_answers_;
+  unread_bytes_ += bytes;
+  connection_->Send(std::move(message), [this, bytes](const SendResult& result) {
+    --unread_answers_;
+    unread_bytes_ -= bytes;
+    if (absl::IsResourceExhausted(result.status)) {
+      End(absl::ResourceExhaustedError(
+          absl::StrCat(peer_address_, " does not read its answers: ", result.status.message())));
+    }
+  });
+}
+
 void Session::SendControl(const FrameHeader& header) {
   Message message;
   EncodeHeader(header, message.head.Resize(kFrameHeaderBytes).data());
-  // A peer that makes work but never reads would otherwise fill the queue with answers that nobody
-  // takes.
-  connection_->Send(std::move(message), [this](const SendResult& result) {
-    if (absl::IsResourceExhausted(result.status)) End(result.status);
-  });
+  SendAnswer(std::move(message));
 }
 
 void Session::SendGoAway(const absl::Status& status) {
@@ -135,7 +151,7 @@ void Session::OnHello(const FrameHeader& header, const Head& head) {
   }
   peer_hello_ = *std::move(hello);
   ready_ = true;
-  loop_.timers().Arm(*this, loop_.now() + options_.keepalive.ping_after);
+  loop_.timers().Arm(*this, After(loop_.now(), options_.keepalive.ping_after));
   OnReady();
 }
 
@@ -147,8 +163,10 @@ void Session::OnGoAway(const FrameHeader& header, const Head& head) {
   }
   // The peer has decided; it will not read an answer.
   ending_ = true;
-  reason_ = absl::Status(status.code(),
-                         absl::StrCat(peer_address_, " ended the connection: ", status.message()));
+  reason_ = absl::Status(
+      status.code(), absl::StrCat(peer_address_, " ended the connection: ",
+                                  status.message().empty() ? absl::StatusCodeToString(status.code())
+                                                           : std::string(status.message())));
   connection_->Close(reason_);
 }
 
@@ -156,6 +174,16 @@ void Session::OnClosed(absl::Status status) {
   Disarm();
   ending_ = true;
   OnEnded(reason_.ok() ? status : reason_);
+}
+
+// Called now and then: whether a peer for which answers wait has taken none since long ago.
+bool Session::TakesNothing(TimePoint now, uint64_t bytes_sent) {
+  if (unread_answers_ == 0 || bytes_sent != sent_at_look_) {
+    sent_at_look_ = bytes_sent;
+    takes_nothing_since_ = now;
+    return false;
+  }
+  return now - takes_nothing_since_ >= options_.keepalive.stall_timeout;
 }
 
 // One timer serves the handshake first and keepalive afterwards.
@@ -167,14 +195,22 @@ void Session::OnTimer() {
     return;
   }
   const TimePoint now = loop_.now();
-  const TimePoint quiet_until = last_heard_ + options_.keepalive.ping_after;
+  const ConnectionCounters counters = connection_->info().counters;
+  if (TakesNothing(now, counters.bytes_sent)) {
+    End(absl::ResourceExhaustedError(
+        absl::StrCat(peer_address_, " does not read: ", unread_answers_, " answers (",
+                     unread_bytes_, " bytes) wait for it, and it took nothing for ",
+                     Seconds(now - takes_nothing_since_), " s (keepalive.stall_timeout)")));
+    return;
+  }
+  const TimePoint quiet_until = After(last_heard_, options_.keepalive.ping_after);
   if (now < quiet_until) {
     ping_pending_ = false;
     loop_.timers().Arm(*this, quiet_until);
     return;
   }
   // A long payload is a sign of life although no message of it is whole yet.
-  const uint64_t bytes = connection_->info().counters.bytes_received;
+  const uint64_t bytes = counters.bytes_received;
   if (ping_pending_ && bytes == bytes_at_ping_) {
     End(absl::UnavailableError(absl::StrCat("nothing heard from ", peer_address_, " for ",
                                             Seconds(now - last_heard_),
@@ -184,7 +220,7 @@ void Session::OnTimer() {
   bytes_at_ping_ = bytes;
   ping_pending_ = true;
   SendControl({.type = FrameType::kPing, .call = 1});
-  loop_.timers().Arm(*this, now + options_.keepalive.ping_timeout);
+  loop_.timers().Arm(*this, After(now, options_.keepalive.ping_timeout));
 }
 
 }  // namespace farcall

@@ -64,7 +64,13 @@ class Session : private Receiver, private Timer {
 
   Connection& connection() { return *connection_; }
   const SessionOptions& options() const { return options_; }
+  // Sends what the peer made us say. Ends the connection of a peer for which too much waits
+  // (limits.max_unread_answers, the transport's queue): losing an answer would be worse, it is
+  // waited for.
+  void SendAnswer(Message message);
   void SendControl(const FrameHeader& header);
+  // Bytes of answers that did not leave yet.
+  uint64_t unread_bytes() const { return unread_bytes_; }
   void SendGoAway(const absl::Status& status);
   // The peer broke a rule: says so and ends the connection. Returns the status for Admit.
   absl::Status Violation(absl::string_view rule);
@@ -77,6 +83,7 @@ class Session : private Receiver, private Timer {
 
   void OnHello(const FrameHeader& header, const Head& head);
   void OnGoAway(const FrameHeader& header, const Head& head);
+  bool TakesNothing(TimePoint now, uint64_t bytes_sent);
 
   // Constant after construction.
   EventLoop& loop_;
@@ -88,6 +95,10 @@ class Session : private Receiver, private Timer {
   absl::Status reason_;  // why it ends, when it was decided here or told by the peer
   TimePoint last_heard_{};
   uint64_t bytes_at_ping_ = 0;
+  uint64_t unread_bytes_ = 0;
+  uint64_t unread_answers_ = 0;
+  uint64_t sent_at_look_ = 0;  // bytes, when it was last looked whether the peer reads
+  TimePoint takes_nothing_since_{};
   bool hello_seen_ = false;
   bool ready_ = false;
   bool ending_ = false;

@@ -1,14 +1,30 @@
 #include "farcall/rpc/stub.h"
 
+#include <string>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/channel_core.h"
 #include "farcall/rpc/event_loop.h"
+#include "farcall/rpc/log.h"
 
 namespace farcall {
 namespace {
+
+// `late` with what is the likely cause when a handler calls the very server that it belongs to.
+absl::Status HeldUpServer(const absl::Status& late) {
+  const std::string hint =
+      absl::StrCat(late.message(),
+                   "; the blocking call was made by a handler on its server's loop, which served "
+                   "nobody meanwhile: see ServiceOptions::blocking, or call asynchronously");
+  Log(LogLevel::kWarning, absl::StrCat("server: ", hint));
+  absl::Status told(late.code(), hint);
+  late.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
+  return told;
+}
 
 // A blocked thread's call; both of its faces live on that thread's stack.
 class BlockingCall final : private BlockingTask, private ClientCall {
@@ -18,6 +34,9 @@ class BlockingCall final : private BlockingTask, private ClientCall {
   absl::StatusOr<Message> Wait() {
     absl::Status ran = core_.loop().RunBlocking(*this);
     if (!ran.ok()) return WithOutcome(ran, Outcome::kNotSent);
+    if (absl::IsDeadlineExceeded(reply_.status()) && EventLoop::OnDedicatedThread()) {
+      return HeldUpServer(reply_.status());
+    }
     return std::move(reply_);
   }
 
@@ -50,9 +69,11 @@ absl::Status StreamingUnimplemented(const MethodInfo& method) {
       Outcome::kNotSent);
 }
 
-absl::Status MalformedReply(const absl::Status& why, const MethodInfo& method) {
-  return absl::InternalError(absl::StrCat("the server's reply to ", Absl(method.name),
-                                          " cannot be read: ", why.message()));
+absl::Status MalformedReply(const absl::Status& why, const MethodInfo& method,
+                            const ChannelCore& from) {
+  return absl::InternalError(absl::StrCat("the reply of ", from.endpoint().ToString(), " to ",
+                                          Absl(method.name), " cannot be read: ", why.message(),
+                                          ": are both sides of one schema?"));
 }
 
 }  // namespace farcall

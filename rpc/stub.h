@@ -20,22 +20,26 @@
 namespace farcall {
 
 // Makes the call and returns its reply, driving the channel's loop on this thread if nobody else
-// does. Returns by the call's deadline. FAILED_PRECONDITION at once on a thread that drives that
-// loop already (a callback or an inline handler).
+// does. Returns by the call's deadline, unless whoever drives that loop is blocked in a callback or
+// an inline handler: nobody looks at the clock then. Two callbacks that each make a blocking call
+// on the other's channel wait for ever. FAILED_PRECONDITION at once on a thread that drives that
+// loop already.
 absl::StatusOr<Message> CallBlocking(Channel& channel, PreparedCall call);
 
 // What a streaming method's stub says until streams exist.
 absl::Status StreamingUnimplemented(const MethodInfo& method);
 
-absl::Status MalformedReply(const absl::Status& why, const MethodInfo& method);
+absl::Status MalformedReply(const absl::Status& why, const MethodInfo& method,
+                            const ChannelCore& from);
 
 // Checks a reply before the caller reads it. INTERNAL when the server sent something malformed.
 template <class Response>
 absl::StatusOr<Msg<Response>> TypedReply(absl::StatusOr<Message> reply, const MethodInfo& method,
-                                         const MessageLimits& limits) {
+                                         const ChannelCore& from) {
   if (!reply.ok()) return reply.status();
+  const MessageLimits& limits = from.options().limits;
   if (absl::Status verified = VerifyBody<Response>(reply->body, limits); !verified.ok()) {
-    return MalformedReply(verified, method);
+    return MalformedReply(verified, method, from);
   }
   return Msg<Response>(*std::move(reply));
 }
@@ -54,7 +58,7 @@ absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
                                                const CallOptions& options) {
   return TypedReply<typename M::Response>(
       CallBlocking(channel, PrepareCall(channel, M::info(), request, options)), M::info(),
-      channel.options().limits);
+      channel.core());
 }
 
 template <class M>
@@ -67,7 +71,8 @@ absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
 // Starts the call; `token` is any Asio completion token for void(absl::StatusOr<Msg<Response>>).
 // The handler runs on its associated executor, by default the channel's loop, and never inside
 // this. It may be cancelled by its cancellation slot: the call then ends with CANCELLED, unless its
-// answer came first.
+// answer came first. An asio::cancellation_signal is not thread-safe: emit it on the handler's
+// executor, by default channel.loop().Post([&] { signal.emit(…); }).
 template <class M, class Token>
 auto AsyncCall(Channel& channel, Builder<typename M::Request>&& request, const CallOptions& options,
                Token&& token) {
@@ -75,8 +80,8 @@ auto AsyncCall(Channel& channel, Builder<typename M::Request>&& request, const C
   return asio::async_initiate<Token, void(absl::StatusOr<Msg<Response>>)>(
       [](auto handler, Channel to, PreparedCall call) {
         StartAsyncCall(to, std::move(call), std::move(handler),
-                       [limits = to.options().limits](absl::StatusOr<Message> reply) {
-                         return TypedReply<Response>(std::move(reply), M::info(), limits);
+                       [&core = to.core()](absl::StatusOr<Message> reply) {  // the call keeps it
+                         return TypedReply<Response>(std::move(reply), M::info(), core);
                        });
       },
       token, channel, PrepareCall(channel, M::info(), request, options));

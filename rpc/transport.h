@@ -126,11 +126,16 @@ class Connection {
 
 // Limits that a transport enforces itself, below the session's own.
 struct TransportLimits {
-  // Of messages that wait to be sent. One larger message may wait alone, and a transport may keep
-  // room for small messages beside large ones.
+  // Of messages that wait to be sent: the memory that they hold (Message::held_bytes), or their
+  // length where nothing but this process can make them wait. One larger message may wait alone,
+  // and a transport may keep room for small messages beside large ones.
   size_t max_queued_bytes = size_t{256} << 20;
   size_t max_queued_messages = size_t{1} << 16;
   size_t max_transfers = 1024;  // large payloads on their way at once, each direction
+  // Of large payloads that the peer announced and that are neither whole nor given up: a message
+  // beyond it is given up with RESOURCE_EXHAUSTED. One larger message may come alone. The largest
+  // message that MessageLimits takes by default; an honest sender has max_queued_bytes under way.
+  uint64_t max_announced_bytes = uint64_t{2} << 30;
 };
 
 class Listener {

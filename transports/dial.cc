@@ -37,7 +37,11 @@ Endpoint Resolved(Endpoint endpoint) {
 absl::StatusOr<Channel> DialThrough(const absl::StatusOr<std::shared_ptr<Transport>>& transport,
                                     const Endpoint& endpoint, ChannelOptions options) {
   if (!transport.ok()) return transport.status();
-  return Channel(*transport, Resolved(endpoint), std::move(options));
+  const Endpoint resolved = Resolved(endpoint);
+  if (KindOf(resolved) == Kind::kTcp) {
+    if (absl::Status checked = CheckTcpEndpoint(resolved); !checked.ok()) return checked;
+  }
+  return Channel::Create(*transport, resolved, std::move(options));
 }
 
 absl::StatusOr<Endpoint> ListenThrough(Server& server,

@@ -1,6 +1,6 @@
 // Dial and Listen: addresses in, channels and listening servers out.
 //
-//   tcp://host:port      TCP, IPv4 or IPv6
+//   tcp://host:port      TCP, IPv4 or IPv6 (in brackets); to listen everywhere 0.0.0.0 or [::]
 //   unix:///path         a Unix stream socket
 //   loopback://name      in this process, no wire
 //   auto://host:port     the best path there is to host; today that is TCP
@@ -38,13 +38,14 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
                                                         const TransportOptions& options);
 
 // A channel to `address`. Returns at once: the connection is made in the background, and calls say
-// when it cannot be. INVALID_ARGUMENT says what is wrong with the address.
+// when it cannot be. INVALID_ARGUMENT says what is wrong with an address that can never be reached;
+// RESOURCE_EXHAUSTED, that there is no descriptor or thread left for the channel's loop.
 absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options = {});
 absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options,
                              const TransportOptions& transport_options);
 
 // Lets `server` listen at `address`; port 0 asks for a free one. Returns the address that was
-// bound. Errors as Transport::Listen, and INVALID_ARGUMENT as Dial.
+// bound. Errors as Server::Listen, and INVALID_ARGUMENT as Dial.
 absl::StatusOr<Endpoint> Listen(Server& server, std::string_view address);
 absl::StatusOr<Endpoint> Listen(Server& server, std::string_view address,
                                 const TransportOptions& transport_options);

@@ -86,7 +86,7 @@ class Recorder {
 // Keeps a number of calls under way, all of it on the driver of the channel's loop.
 class Window final : private BlockingTask {
  public:
-  Window(EchoCalls& calls, int outstanding, uint64_t first_call, Recorder& recorder)
+  Window(std::vector<EchoCalls>& calls, int outstanding, uint64_t first_call, Recorder& recorder)
       : calls_(calls),
         started_at_ns_(static_cast<size_t>(outstanding)),
         next_call_(first_call),
@@ -105,7 +105,8 @@ class Window final : private BlockingTask {
 
   void Start(size_t slot, uint64_t now_ns) {
     started_at_ns_[slot] = now_ns;
-    calls_.Start(next_call_++, [this, slot](const absl::Status& outcome) { Ended(slot, outcome); });
+    calls_[slot % calls_.size()].Start(
+        next_call_++, [this, slot](const absl::Status& outcome) { Ended(slot, outcome); });
   }
 
   void Ended(size_t slot, const absl::Status& outcome) {
@@ -117,7 +118,7 @@ class Window final : private BlockingTask {
     }
   }
 
-  EchoCalls& calls_;
+  std::vector<EchoCalls>& calls_;  // one a connection
   std::vector<uint64_t> started_at_ns_;
   uint64_t next_call_;
   Recorder& recorder_;
@@ -136,13 +137,17 @@ absl::Status CompareInFull(EchoCalls& calls, int number, uint64_t& next_call) {
 
 }  // namespace
 
-absl::StatusOr<Measurement> RunEcho(const Channel& channel, const Workload& workload,
+absl::StatusOr<Measurement> RunEcho(std::span<const Channel> channels, const Workload& workload,
                                     const CpuMeter& cpu) {
-  absl::StatusOr<EchoCalls> calls = EchoCalls::Make(channel, workload);
-  if (!calls.ok()) return calls.status();
+  std::vector<EchoCalls> calls;
   uint64_t next_call = 1;
-  absl::Status compared = CompareInFull(*calls, workload.outstanding, next_call);
-  if (!compared.ok()) return compared;
+  for (const Channel& channel : channels) {
+    absl::StatusOr<EchoCalls> of_one = EchoCalls::Make(channel, workload);
+    if (!of_one.ok()) return of_one.status();
+    calls.push_back(*std::move(of_one));
+    absl::Status compared = CompareInFull(calls.back(), workload.outstanding, next_call);
+    if (!compared.ok()) return compared;
+  }
 
   Recorder recorder(workload, cpu);
   if (workload.outstanding == 1) {
@@ -151,12 +156,12 @@ absl::StatusOr<Measurement> RunEcho(const Channel& channel, const Workload& work
     absl::Status outcome;
     do {
       started_ns = now_ns;
-      outcome = calls->Call(next_call++);
+      outcome = calls.front().Call(next_call++);
       now_ns = NowNs();
     } while (recorder.Take(started_ns, now_ns, outcome));
   } else {
     absl::Status ran =
-        Window(*calls, workload.outstanding, next_call, recorder).RunOn(channel.loop());
+        Window(calls, workload.outstanding, next_call, recorder).RunOn(channels.front().loop());
     if (!ran.ok()) return ran;
   }
   return std::move(recorder).Result();

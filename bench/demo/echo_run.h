@@ -1,9 +1,10 @@
-// Runs a workload over a channel to an Echo service.
+// Runs a workload over channels to an Echo service.
 #ifndef FARCALL_BENCH_DEMO_ECHO_RUN_H_
 #define FARCALL_BENCH_DEMO_ECHO_RUN_H_
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "farcall/bench/measure/workload.h"
@@ -17,8 +18,9 @@ using CpuMeter = std::function<absl::StatusOr<uint64_t>()>;
 // Compares some calls in full, warms up, and measures. The calling thread does the work of the
 // client: it makes blocking calls where one is outstanding; where there are more it drives the
 // channel's loop, and each call that ends starts the next one from its callback. Ends with the
-// first call that fails; wrong replies are counted.
-absl::StatusOr<Measurement> RunEcho(const Channel& channel, const Workload& workload,
+// first call that fails; wrong replies are counted. `channels`, which share a loop, are those that
+// the workload asks for.
+absl::StatusOr<Measurement> RunEcho(std::span<const Channel> channels, const Workload& workload,
                                     const CpuMeter& cpu);
 
 }  // namespace farcall::bench

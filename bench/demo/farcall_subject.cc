@@ -1,14 +1,18 @@
 #include "farcall/bench/demo/farcall_subject.h"
 
 #include <chrono>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "farcall/bench/demo/beside.h"
 #include "farcall/bench/demo/echo_run.h"
 #include "farcall/bench/measure/child_process.h"
 #include "farcall/bench/measure/clock.h"
 #include "farcall/bench/measure/cores.h"
 #include "farcall/bench/measure/socket_options.h"
+#include "farcall/rpc/event_loop.h"
 #include "farcall/rpc/server.h"
 #include "farcall/services/echo/echo_impl.h"
 #include "farcall/transports/dial.h"
@@ -55,14 +59,27 @@ absl::StatusOr<Measurement> TcpSubject::Run(const Workload& workload,
   if (!server.ok()) return server.status();
   TransportOptions transports;
   transports.tcp.congestion_control = kCongestionControl;
-  const absl::StatusOr<Channel> channel =
-      Dial(server->ready_line(), {.mode = ProgressOf(mode_)}, transports);
-  if (!channel.ok()) return channel.status();
-  return RunEcho(*channel, workload, [&server]() -> absl::StatusOr<uint64_t> {
-    const absl::StatusOr<uint64_t> server_ns = CpuNsOf(server->pid());
-    if (!server_ns.ok()) return server_ns.status();
-    return OwnCpuNs() + *server_ns;
-  });
+  const auto loop = std::make_shared<EventLoop>(EventLoopOptions{.mode = ProgressOf(mode_)});
+  std::vector<Channel> channels;
+  for (int i = 0; i < workload.connections; ++i) {
+    absl::StatusOr<Channel> channel = Dial(server->ready_line(), {.loop = loop}, transports);
+    if (!channel.ok()) return channel.status();
+    channels.push_back(*std::move(channel));
+  }
+  const absl::StatusOr<std::vector<Channel>> idle =
+      OpenIdle(server->ready_line(), workload.idle_connections, loop);
+  if (!idle.ok()) return idle.status();
+  std::optional<PayloadsBeside> beside;
+  if (workload.beside_bytes > 0) beside.emplace(channels.front(), workload.beside_bytes);
+  absl::StatusOr<Measurement> measured =
+      RunEcho(channels, workload, [&server]() -> absl::StatusOr<uint64_t> {
+        const absl::StatusOr<uint64_t> server_ns = CpuNsOf(server->pid());
+        if (!server_ns.ok()) return server_ns.status();
+        return OwnCpuNs() + *server_ns;
+      });
+  if (!beside) return measured;
+  const absl::Status payloads = beside->Stop();
+  return payloads.ok() ? std::move(measured) : payloads;
 }
 
 absl::StatusOr<Measurement> LoopbackSubject::Run(const Workload& workload,
@@ -80,7 +97,7 @@ absl::StatusOr<Measurement> LoopbackSubject::Run(const Workload& workload,
   if (!address.ok()) return address.status();
   const absl::StatusOr<Channel> channel = Dial(kLoopbackAddress, {.mode = ProgressOf(mode_)});
   if (!channel.ok()) return channel.status();
-  return RunEcho(*channel, workload, []() -> absl::StatusOr<uint64_t> { return OwnCpuNs(); });
+  return RunEcho({&*channel, 1}, workload, []() -> absl::StatusOr<uint64_t> { return OwnCpuNs(); });
 }
 
 }  // namespace farcall::bench

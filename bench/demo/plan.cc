@@ -37,6 +37,26 @@ Plan FullPlan() {
                   std::chrono::milliseconds(500), std::chrono::milliseconds(150));
 }
 
+Plan LoadPlan(bool quick) {
+  Plan plan{.workloads = {}, .rounds = quick ? 3 : 5};
+  const auto add = [&](Workload workload) {
+    workload.duration = std::chrono::milliseconds(quick ? 200 : 1000);
+    workload.warm_up = std::chrono::milliseconds(100);
+    plan.workloads.push_back(workload);
+  };
+  add({.kind = Case::kLatency});
+  add({.kind = Case::kLatency, .idle_connections = 1000});
+  if (!quick) add({.kind = Case::kLatency, .idle_connections = 10'000});
+  add({.kind = Case::kLatency, .beside_bytes = 1024 * kMib});
+  for (const int outstanding : {4, 16, 64, 256}) {
+    add({.kind = Case::kThroughput, .outstanding = outstanding});
+  }
+  for (const int connections : {4, 64}) {
+    add({.kind = Case::kThroughput, .outstanding = 64, .connections = connections});
+  }
+  return plan;
+}
+
 // The warm-up covers what a fresh connection and process still learn: window sizes, page faults.
 Plan QuickPlan() {
   return MakePlan({32, 4 * kKib, 64 * kKib, kMib}, {kMib}, 3, std::chrono::milliseconds(200),

@@ -14,7 +14,10 @@ struct Plan {
 };
 
 Plan FullPlan();   // about four minutes with five subjects
-Plan QuickPlan();  // about half a minute: fewer sizes and rounds, shorter ones
+Plan QuickPlan();  // about 40 s: fewer sizes and rounds, shorter ones
+// Small calls under load: many in flight, on many connections, beside large payloads and idle
+// connections. For subjects that know connections; about three minutes with two, or half a minute.
+Plan LoadPlan(bool quick);
 
 }  // namespace farcall::bench
 

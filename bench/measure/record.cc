@@ -89,6 +89,8 @@ void AppendRecord(const Record& record, std::string& out) {
   object.Add("bytes", record.bytes);
   object.Add("outstanding", record.outstanding);
   object.Add("connections", record.connections);
+  if (record.idle_connections > 0) object.Add("idle_connections", record.idle_connections);
+  if (record.beside_bytes > 0) object.Add("beside_bytes", record.beside_bytes);
   object.Add("round", record.round);
   object.Add("core_distance_ns", record.core_distance_ns);
   object.Add("samples", record.samples);
@@ -128,6 +130,9 @@ void SetFigures(const Workload& workload, const Measurement& measurement, Record
   record.kind = NameOf(workload.kind);
   record.bytes = workload.bytes;
   record.outstanding = static_cast<uint64_t>(workload.outstanding);
+  record.connections = static_cast<uint64_t>(workload.connections);
+  record.idle_connections = static_cast<uint64_t>(workload.idle_connections);
+  record.beside_bytes = workload.beside_bytes;
   record.samples = latency.count();
   record.errors = measurement.errors;
   record.p50_us = latency.PercentileNs(0.5) / kNsPerUs;

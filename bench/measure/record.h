@@ -24,6 +24,8 @@ struct Record {
   uint64_t bytes = 0;
   uint64_t outstanding = 0;
   uint64_t connections = 1;
+  uint64_t idle_connections = 0;  // as Workload; left out of the file when 0
+  uint64_t beside_bytes = 0;      // likewise
   uint64_t round = 0;
   std::optional<double> core_distance_ns;
 

@@ -10,16 +10,22 @@
 namespace farcall::bench {
 namespace {
 
+constexpr char kFloorPrefix[] = "floor/";
+
 constexpr char kFootnote[] =
-    "Medians over the rounds. 'ratio' is ours divided by the floor (plain sockets, no RPC) in the "
-    "same\n"
-    "mode: time for latency (1.10 is 10 % slower than the floor), calls/s for throughput and MB/s "
+    "Medians over the rounds. 'time/floor' and 'rate/floor' are ours divided by the floor (plain "
+    "sockets, no\n"
+    "RPC) in the same mode: the p50 for latency, where 1.10 is 10 % slower than the floor; calls/s "
     "for\n"
-    "bulk (0.90 is 10 % below it). It is taken round by round, only where both ran at the same "
-    "core\n"
-    "distance (a virtual machine's host moves cores, which changes results up to threefold), and "
-    "the\n"
-    "median of these is shown, with the lowest and highest behind it.\n";
+    "throughput and MB/s for bulk, where 0.90 is 10 % below it. They are taken round by round, "
+    "only "
+    "where\n"
+    "both ran at the same core distance (a virtual machine's host moves cores, which changes "
+    "results up to\n"
+    "threefold); the median of them is shown, with the lowest and highest behind it.\n"
+    "'CPU us': processor time of both processes, a call. 'cores': how far apart the two pinned "
+    "cores were.\n"
+    "'rounds': those at that distance, which the row shows, of all that were measured.\n";
 
 struct Row {
   std::string transport;
@@ -86,13 +92,21 @@ std::string FormatFigure(double value) {
   return Format("%.0f", value);
 }
 
-std::string FormatRatio(const Block& block, const Row& row, const std::string& floor) {
-  if (row.transport == floor) return "floor";
-  const auto other = std::find_if(block.rows.begin(), block.rows.end(), [&](const Row& candidate) {
-    return candidate.transport == floor && candidate.mode == row.mode;
+bool IsFloor(const Row& row) { return row.transport.starts_with(kFloorPrefix); }
+
+// The row that `row` is measured against; nullptr when there is none.
+const Row* FloorOf(const Block& block, const Row& row) {
+  const auto floor = std::find_if(block.rows.begin(), block.rows.end(), [&](const Row& candidate) {
+    return candidate.transport == kFloorPrefix + row.transport && candidate.mode == row.mode;
   });
-  if (other == block.rows.end()) return "no floor";
-  const std::optional<Ratio> ratio = RatioOf(JudgedBy(block.kind), row.rounds, other->rounds);
+  return floor == block.rows.end() ? nullptr : &*floor;
+}
+
+std::string FormatRatio(const Block& block, const Row& row) {
+  if (IsFloor(row)) return "floor";
+  const Row* floor = FloorOf(block, row);
+  if (floor == nullptr) return "-";
+  const std::optional<Ratio> ratio = RatioOf(JudgedBy(block.kind), row.rounds, floor->rounds);
   if (!ratio) return "no round at one core distance";
   return Format("%.2f (%.2f-%.2f)", ratio->median, ratio->lowest, ratio->highest);
 }
@@ -105,7 +119,7 @@ std::string FormatCpu(const Rounds& rounds) {
   return values.empty() ? "-" : FormatFigure(Median(std::move(values)));
 }
 
-std::string FormatRow(const Block& block, const Row& row, const std::string& floor) {
+std::string FormatRow(const Block& block, const Row& row) {
   const Rounds rounds = LargestGroup(row.rounds);
   const std::string name = row.transport + " " + row.mode;
   return Format("  %-16s %9s %9s %9s %9s %8s  %-9s %zu/%zu  %s\n", name.c_str(),
@@ -114,7 +128,7 @@ std::string FormatRow(const Block& block, const Row& row, const std::string& flo
                 FormatFigure(MedianOf(&Record::calls_per_s, rounds)).c_str(),
                 FormatFigure(MedianOf(&Record::mb_per_s, rounds)).c_str(),
                 FormatCpu(rounds).c_str(), NameOf(GroupOf(rounds.front().core_distance_ns)),
-                rounds.size(), row.rounds.size(), FormatRatio(block, row, floor).c_str());
+                rounds.size(), row.rounds.size(), FormatRatio(block, row).c_str());
 }
 
 }  // namespace
@@ -127,17 +141,38 @@ std::string FormatBytes(uint64_t bytes) {
   return std::to_string(bytes) + " B";
 }
 
-std::string FormatTable(const std::vector<Record>& records, const std::string& floor) {
+std::string FormatTable(const std::vector<Record>& records) {
   std::string out;
   for (const Block& block : IntoBlocks(records)) {
+    const bool lower_is_better = block.kind == NameOf(Case::kLatency);
     out += Format("%s %s, %llu outstanding\n", block.kind.c_str(), FormatBytes(block.bytes).c_str(),
                   static_cast<unsigned long long>(block.outstanding));
-    out += Format("  %-16s %9s %9s %9s %9s %8s  %-9s %s  %s\n", "", "p50 us", "p99 us", "calls/s",
-                  "MB/s", "CPU us", "cores", "rounds", "ratio");
-    for (const Row& row : block.rows) out += FormatRow(block, row, floor);
+    out +=
+        Format("  %-16s %9s %9s %9s %9s %8s  %-9s %s  %s\n", "", "p50 us", "p99 us", "calls/s",
+               "MB/s", "CPU us", "cores", "rounds", lower_is_better ? "time/floor" : "rate/floor");
+    for (const Row& row : block.rows) out += FormatRow(block, row);
     out += '\n';
   }
   return out + kFootnote;
+}
+
+std::string FormatHeadline(const std::vector<Record>& records) {
+  for (const Block& block : IntoBlocks(records)) {
+    if (block.kind != NameOf(Case::kLatency)) continue;
+    for (const Row& row : block.rows) {
+      const Row* floor = FloorOf(block, row);
+      if (floor == nullptr) continue;
+      const std::optional<Ratio> ratio = RatioOf(&Record::p50_us, row.rounds, floor->rounds);
+      if (!ratio) continue;
+      const auto us = [](const Row& of) {
+        return FormatFigure(MedianOf(&Record::p50_us, LargestGroup(of.rounds)));
+      };
+      return Format("a %s call over %s: %s us, bare sockets %s us, %.2fx (%s)\n",
+                    FormatBytes(block.bytes).c_str(), row.transport.c_str(), us(row).c_str(),
+                    us(*floor).c_str(), ratio->median, row.mode.c_str());
+    }
+  }
+  return "";
 }
 
 }  // namespace farcall::bench

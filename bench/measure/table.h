@@ -10,11 +10,14 @@
 
 namespace farcall::bench {
 
-// One block a case and size, one row a transport and mode with its medians over the rounds. Rows of
-// other transports than `floor` end with their ratio to the row of `floor` in the same mode: round
-// trip (p50) for latency, calls/s for throughput, MB/s for bulk. Rows keep the order in which
-// records first name them. A footnote explains the ratio.
-std::string FormatTable(const std::vector<Record>& records, const std::string& floor);
+// One block a case and size, one row a transport and mode with its medians over the rounds. A row
+// of a transport "tcp" ends with its ratio to the row of "floor/tcp" in the same mode, where there
+// is one: round trip (p50) for latency, calls/s for throughput, MB/s for bulk. Rows keep the order
+// in which records first name them. A footnote explains the columns.
+std::string FormatTable(const std::vector<Record>& records);
+
+// The first latency that has a floor, in a line; empty when none has.
+std::string FormatHeadline(const std::vector<Record>& records);
 
 // 32 -> "32 B", 4096 -> "4 KiB", 1048576 -> "1 MiB".
 std::string FormatBytes(uint64_t bytes);

@@ -15,7 +15,7 @@ enum class Mode { kEvent, kBusy };  // sleeps in the kernel until something arri
 
 enum class Case {
   kLatency,      // the same bytes there and back, one outstanding
-  kThroughput,   // the same small bytes there and back, many outstanding on one connection
+  kThroughput,   // the same small bytes there and back, many outstanding
   kBulkRequest,  // a large body there, a small answer back
   kBulkReply,    // a small request there, a large body back
 };
@@ -26,8 +26,11 @@ const char* NameOf(Case workload_case);
 
 struct Workload {
   Case kind = Case::kLatency;
-  size_t bytes = 32;    // of the payload in the measured direction
-  int outstanding = 1;  // calls in flight
+  size_t bytes = 32;         // of the payload in the measured direction
+  int outstanding = 1;       // calls in flight, over all connections
+  int connections = 1;       // that the calls are spread over
+  int idle_connections = 0;  // that are open meanwhile and silent
+  size_t beside_bytes = 0;   // payloads of this size move on the first connection meanwhile
   std::chrono::nanoseconds duration = std::chrono::seconds(1);  // measured, after the warm-up
   std::chrono::nanoseconds warm_up =
       std::chrono::milliseconds(100);  // runs the same, recorded nowhere

@@ -1,4 +1,4 @@
-// rpc/dispatcher: from a method's id to a request that a handler may read.
+// rpc/method_table: from a method's id to a request that a handler may read.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "farcall/bench/micro/heap_count.h"
 #include "farcall/rpc/builder.h"
-#include "farcall/rpc/dispatcher.h"
+#include "farcall/rpc/method_table.h"
 #include "farcall/services/echo/echo_impl.h"
 
 namespace farcall::bench {
@@ -15,8 +15,8 @@ namespace {
 
 void FindsAndVerifies(benchmark::State& state) {
   services::EchoImpl echo;
-  Dispatcher dispatcher;
-  if (!dispatcher.Add(services::Echo::Bind(echo)).ok()) {
+  MethodTable methods;
+  if (!methods.Add(services::Echo::Bind(echo)).ok()) {
     return state.SkipWithError("the service is refused");
   }
   const auto bytes = static_cast<size_t>(state.range(0));
@@ -35,7 +35,7 @@ void FindsAndVerifies(benchmark::State& state) {
   const CountAllocations count(state);
   for (auto _ : state) {
     benchmark::DoNotOptimize(id);
-    const BoundMethod* method = dispatcher.Find(id);
+    const BoundMethod* method = methods.Find(id);
     if (method == nullptr || !method->verify(*body, limits).ok()) {
       return state.SkipWithError("the request is refused");
     }

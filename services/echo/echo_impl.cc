@@ -18,9 +18,7 @@ std::span<const std::byte> Zeros(size_t bytes) {
 
 absl::Status EchoImpl::Say(Context& /*context*/, const SayRequest& request,
                            Reply<SayReply>& reply) {
-  const auto text =
-      request.text() == nullptr ? reply.CreateString("") : reply.CreateString(request.text());
-  reply.Finish(CreateSayReply(reply, text));
+  reply.Finish(CreateSayReply(reply, reply.CreateString(request.text())));
   return absl::OkStatus();
 }
 

@@ -126,10 +126,23 @@ TEST_CASE("a table row ends with its ratio to the floor of its mode") {
   records.push_back(busy_floor);
   records.push_back(Round(1, kNearNs, 11));
   records.push_back(Round(2, kNearNs, 12));
-  const std::string table = FormatTable(records, "floor/tcp");
+  const std::string table = FormatTable(records);
   CAPTURE(table);
   CHECK(table.find("latency 32 B, 1 outstanding\n") == 0);
   CHECK(table.find("1.15 (1.10-1.20)") != std::string::npos);
+  CHECK(table.find("time/floor") < table.find("1.15"));
+  CHECK(FormatHeadline(records) ==
+        "a 32 B call over tcp: 11.5 us, bare sockets 10.0 us, 1.15x (event)\n");
+}
+
+TEST_CASE("a row without a floor of its own is compared with none") {
+  Rounds records = AsFloor({Round(1, kNearNs, 10)});
+  records.push_back(Round(1, kNearNs, 11));
+  records.back().transport = "loopback";
+  const std::string table = FormatTable(records);
+  CAPTURE(table);
+  CHECK(table.find("1/1  -\n") != std::string::npos);
+  CHECK(FormatHeadline(records).empty());
 }
 
 TEST_CASE("a table judges throughput by calls and bulk by bytes a second") {
@@ -145,9 +158,11 @@ TEST_CASE("a table judges throughput by calls and bulk by bytes a second") {
       records.push_back(record);
     }
   }
-  const std::string table = FormatTable(records, "floor/tcp");
+  const std::string table = FormatTable(records);
   CAPTURE(table);
   const size_t bulk = table.find("bulk_request");
+  CHECK(table.find("time/floor\n") == std::string::npos);
+  CHECK(table.find("rate/floor") < bulk);
   CHECK(table.find("0.50 (0.50-0.50)") < bulk);
   CHECK(table.find("0.75 (0.75-0.75)", bulk) != std::string::npos);
 }
@@ -156,9 +171,9 @@ TEST_CASE("a row that nothing compares with says so") {
   Record busy = Round(1, kNearNs, 1);
   busy.mode = "busy";
   const Rounds records = {AsFloor({Round(1, kNearNs, 10)}).front(), Round(1, kFarNs, 20), busy};
-  const std::string table = FormatTable(records, "floor/tcp");
+  const std::string table = FormatTable(records);
   CHECK(table.find("no round at one core distance") != std::string::npos);
-  CHECK(table.find("no floor") != std::string::npos);
+  CHECK(table.find("1/1  -\n") != std::string::npos);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ import sys
 SIGNATURES = (
     "service farcall.test.Echo needs a public method '{0}' of the class that is bound to it, as "
     "one of: (1) absl::Status {0}(farcall::Context&, const farcall::test::SayRequest&, "
-    "farcall::Reply<farcall::test::SayReply>&); (2) asio::awaitable<absl::Status> "
+    "farcall::Reply<farcall::test::SayReply>&); (2) boost::asio::awaitable<absl::Status> "
     "{0}(farcall::Context&, farcall::Msg<farcall::test::SayRequest>, "
     "farcall::Reply<farcall::test::SayReply>&); (3) absl::Status {0}(farcall::Context&, const "
     "farcall::test::SayRequestT&, farcall::test::SayReplyT&)")

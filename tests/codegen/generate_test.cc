@@ -83,6 +83,28 @@ TEST_CASE("a place that cannot be written: no output") {
   }
 }
 
+TEST_CASE("an output that would replace a schema or another output: nothing is touched") {
+  const Folder folder;
+  folder.Write("used.fbs", "table Used { x: int; }");
+  const std::string a = folder.Write("a.fbs", "include \"used.fbs\"; " + std::string(kGood));
+  fs::create_directory_symlink(folder / "", folder / "link");
+  const std::string schema = Read(a);
+  for (const char* depfile : {"a.fbs", "out/../a.fbs", "link/a.fbs", "used.fbs"}) {
+    CHECK(Run({"-o", folder / "out", "--depfile", folder / depfile, a}) ==
+          "farcall-gen: " + (folder / depfile) +
+              ": would replace a schema that is read: nothing is written\n");
+  }
+  CHECK(Run({"-o", folder / "out", "--depfile", folder / "out/a.rpc.h", a}) ==
+        "farcall-gen: " + (folder / "out/a.rpc.h") +
+            ": would replace another output file: nothing is written\n");
+  const std::string bad = folder.Write("bad.fbs", kBad);
+  CHECK(Run({"-o", folder / "out", "--depfile", bad, bad}).find("would replace") !=
+        std::string::npos);
+  CHECK(Files(folder / "") == "a.fbs bad.fbs link used.fbs");
+  CHECK(Read(a) == schema);
+  CHECK(Read(bad) == kBad);
+}
+
 TEST_CASE("the depfile names every schema that was read") {
   const Folder folder;
   folder.Write("sub dir/deep.fbs", "table Deep { x: int; }");

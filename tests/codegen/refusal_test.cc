@@ -45,6 +45,9 @@ TEST_CASE("what the parser refuses is put as file:line: reason") {
         "x.fbs:3: type referenced but not defined (check namespace): B");
   CHECK(Problems(WithMethod("M(A): Nowhere;")) ==
         "x.fbs:5: type referenced but not defined (check namespace): Nowhere");
+  CHECK(Problems(WithMethod("M(A)->A;")) ==
+        "x.fbs:5: invalid number: - (a method is Method(Request): Response;)");
+  CHECK(Problems("table A {\n  x: int = -;\n}") == "x.fbs:2: invalid number: -");
   CHECK(Problems("table A { x: int; }\nrpc_service S {\n}\n") ==
         "x.fbs:3: expecting: identifier instead got: }");
   CHECK(Problems(WithMethod("M(A): A (unheard);")) ==

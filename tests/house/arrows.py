@@ -93,7 +93,6 @@ def spelling(tree, path, bracket, include):
     if include.startswith("farcall/"):
         if bracket == "<":
             return f'write it in quotes: "{include}"'
-        # The consumer in tests/house sees the installed tree, where the same names hold.
         if include.removeprefix("farcall/") not in tree.files:
             return "no such file in the tree"
     elif bracket == '"':

@@ -356,6 +356,91 @@ TEST_CASE("the memory lives exactly as long as the pool or its last buffer") {
   CHECK_FALSE(empty.books->source_alive);
 }
 
+TEST_CASE("large memory that is promised is charged as it is filled") {
+  BufferPoolOptions options;
+  options.max_bytes = 8 * kMiB;
+  options.max_cached_bytes = 8 * kMiB;
+  BufferPool pool(options);
+  struct Case {
+    size_t bytes;      // promised
+    size_t committed;  // asked for
+    size_t least, most;
+  };
+  for (const Case& at :
+       {Case{100 * kKiB, 0, 0, 0}, Case{100 * kKiB, 1, 4 * kKiB, 4 * kKiB},
+        Case{100 * kKiB, 5000, 8 * kKiB, 8 * kKiB},
+        Case{100 * kKiB, 100 * kKiB, 128 * kKiB, 128 * kKiB}, Case{4 * kMiB, kMiB, kMiB, kMiB},
+        Case{8 * kMiB, 3 * kMiB, 3 * kMiB, 6 * kMiB},  // by huge pages
+        Case{7 * kMiB, 7 * kMiB, 7 * kMiB, 8 * kMiB}}) {
+    CAPTURE(at.bytes, at.committed);
+    Buffer buffer = *pool.AllocateLazily(at.bytes);
+    CHECK(buffer.size() == at.bytes);
+    CHECK(BufferPool::Commit(buffer, at.committed).ok());
+    CHECK(BufferPool::Commit(buffer, at.committed).ok());
+    std::memset(buffer.data(), 1, at.committed);
+    const BufferPool::Stats stats = pool.stats();
+    CHECK(stats.leased_bytes >= at.least);
+    CHECK(stats.leased_bytes <= at.most);
+    // One that was not filled goes back to the system, a filled one stays.
+    const bool filled = at.committed == at.bytes;
+    const size_t before = stats.cached_bytes;
+    buffer.Reset();
+    CHECK(pool.stats().leased_bytes == 0);
+    CHECK((pool.stats().cached_bytes > before) == filled);
+  }
+}
+
+TEST_CASE("promises take nothing from others, filling them may fail") {
+  BufferPoolOptions options;
+  options.max_bytes = 4 * kMiB;
+  BufferPool pool(options);
+  std::vector<Buffer> promised;
+  for (int i = 0; i < 64; ++i) promised.push_back(*pool.AllocateLazily(3 * kMiB));
+  CHECK(pool.stats().leased_bytes == 0);
+  CHECK(BufferPool::Commit(promised[0], 3 * kMiB - 1).ok());  // rounded up to huge pages or less
+  std::memset(promised[0].data(), 1, 3 * kMiB - 1);
+  promised[0] = *pool.AllocateLazily(2 * kMiB);
+  CHECK(BufferPool::Commit(promised[0], 2 * kMiB).ok());
+  std::memset(promised[0].data(), 1, 2 * kMiB);
+  promised.push_back(*pool.AllocateLazily(kMiB));
+  CHECK(BufferPool::Commit(promised.back(), kMiB).ok());
+  CHECK(BufferPool::Commit(promised[1], 512 * kKiB).ok());
+  const absl::Status full = BufferPool::Commit(promised[1], 2 * kMiB);
+  CHECK(full.code() == absl::StatusCode::kResourceExhausted);
+  CHECK_THAT(std::string(full.message()), Catch::Contains("max_bytes"));
+  std::memset(promised[1].data(), 1, 512 * kKiB);  // what it had it keeps
+  CHECK(pool.stats().leased_bytes <= 4 * kMiB);
+  promised[0].Reset();
+  CHECK(BufferPool::Commit(promised[1], 2 * kMiB).ok());
+  CHECK(pool.AllocateLazily(5 * kMiB).status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(pool.AllocateLazily(SIZE_MAX).status().code() == absl::StatusCode::kResourceExhausted);
+
+  // Memory of another origin is there already.
+  CountedPool registered(options);
+  Buffer whole = *registered.pool->AllocateLazily(kMiB);
+  CHECK(registered.pool->stats().leased_bytes == kMiB);
+  CHECK(BufferPool::Commit(whole, kMiB).ok());
+  CHECK(BufferPool::Commit(Buffer(), 0).ok());
+  const std::string text(100, 'x');
+  CHECK(BufferPool::Commit(WrapBytes(std::as_bytes(std::span(text)), nullptr, nullptr), 100).ok());
+}
+
+TEST_CASE("large slots leave small ones their part of the pool") {
+  BufferPoolOptions options;
+  options.max_bytes = 4 * kMiB;
+  options.small_bytes = kMiB;
+  BufferPool pool(options);
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 3; ++i) buffers.push_back(MustAllocate(pool, kMiB));
+  const absl::Status full = pool.Allocate(100 * kKiB).status();
+  CHECK(full.code() == absl::StatusCode::kResourceExhausted);
+  CHECK_THAT(std::string(full.message()), Catch::Contains("of at most 3145728"));
+  Buffer promised = *pool.AllocateLazily(kMiB);
+  CHECK_FALSE(BufferPool::Commit(promised, 1).ok());
+  for (int i = 0; i < 16; ++i) buffers.push_back(MustAllocate(pool, kMaxSmallSlot));
+  CHECK_FALSE(pool.Allocate(1).ok());
+}
+
 TEST_CASE("CopyToBuffer copies") {
   BufferPool pool;
   const std::string text(5000, 'x');

@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <optional>
+#include <utility>
 
 #include "farcall/rpc/outcome.h"
 #include "farcall/tests/rpc/probe.h"
@@ -109,6 +110,7 @@ TEST_CASE("metadata beyond the head's limit is refused before it is sent") {
     auto reply = client.Do(Asking(client, ""), {.metadata = metadata});
     CHECK_FALSE(reply.ok());
     CHECK(OutcomeOf(reply.status()) == Outcome::kNotSent);
+    CHECK(std::string(reply.status().message()).find("frame: ") == std::string::npos);
   }
   CHECK(stage.probe.ran == 0);
 }
@@ -222,6 +224,29 @@ TEST_CASE("a blocking call in a callback of the same loop fails at once and says
   CHECK(refused.code() == absl::StatusCode::kFailedPrecondition);
   CHECK(OutcomeOf(refused) == Outcome::kNotSent);
   CHECK(client.Do(Asking(client, "after")).ok());
+}
+
+TEST_CASE("an inline handler that calls its own server and waits is told what holds it up") {
+  Stage stage;
+  Channel own = stage.Dial();
+  Probe::Client inner(own);
+  REQUIRE(inner.Do(Asking(inner, "connected")).ok());
+  std::promise<absl::Status> told;
+  bool called = false;  // handlers of one loop
+  stage.probe.on_do = [&] {
+    if (std::exchange(called, true)) return;
+    told.set_value(inner.Do(Asking(inner, "inner"), {.timeout = milliseconds(50)}).status());
+  };
+  Probe::Client client(stage.Dial());
+  CHECK(client.Do(Asking(client, "outer")).ok());
+  const absl::Status late = told.get_future().get();
+  CHECK(late.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK_THAT(std::string(late.message()), Catch::Contains("ServiceOptions::blocking"));
+  CHECK(OutcomeOf(late) != Outcome::kAnswered);
+  // Elsewhere a late answer is just late.
+  const absl::Status plain =
+      client.Wait(Asking(client, "", 60'000), {.timeout = milliseconds(20)}).status();
+  CHECK_THAT(std::string(plain.message()), !Catch::Contains("ServiceOptions"));
 }
 
 TEST_CASE("an unfinished request is refused, not sent") {

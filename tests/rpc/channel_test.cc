@@ -42,7 +42,8 @@ TEST_CASE("a call to nobody fails at once, not sent, and says why") {
   CHECK(Clock::Steady().Now() - start < seconds(5));
   CHECK(reply.status().code() == absl::StatusCode::kUnavailable);
   CHECK(OutcomeOf(reply.status()) == Outcome::kNotSent);
-  CHECK(std::string(reply.status().message()).find("loopback://place") != std::string::npos);
+  const std::string message(reply.status().message());
+  CHECK_THAT(message, Catch::StartsWith("loopback://place: ") && Catch::Contains("wait_for_ready"));
 }
 
 TEST_CASE("wait_for_ready waits for a server that comes later") {
@@ -55,6 +56,19 @@ TEST_CASE("wait_for_ready waits for a server that comes later") {
   auto server = place.Open();
   REQUIRE(late.wait_for(seconds(20)) == std::future_status::ready);
   CHECK(late.get().ok());
+}
+
+TEST_CASE("wait_for_ready does not wait where no attempt can succeed") {
+  Place place;
+  Channel channel(place.transport, {.scheme = "tcp", .host = "h", .port = 1, .path = {}},
+                  {.backoff = {.first = seconds(60), .max = seconds(60)}});
+  Probe::Client client(channel);
+  for (int i = 0; i < 2; ++i) {  // one waits for the attempt, one comes after it
+    auto reply = client.Do(Asking(client, ""), {.timeout = seconds(60), .wait_for_ready = true});
+    CHECK(reply.status().code() == absl::StatusCode::kInvalidArgument);
+    CHECK(OutcomeOf(reply.status()) == Outcome::kNotSent);
+  }
+  CHECK(channel.info().stats.connect_failures == 1);
 }
 
 TEST_CASE("the deadline of a call that waits names what it waited for") {
@@ -118,6 +132,35 @@ TEST_CASE("a drained server finishes what it has and takes no more") {
   auto refused = client.Do(Asking(client, "no more"));
   CHECK(refused.status().code() == absl::StatusCode::kUnavailable);
   CHECK(OutcomeOf(refused.status()) == Outcome::kNotSent);
+}
+
+TEST_CASE("a server that was shut down takes neither services nor addresses") {
+  for (const bool drain : {true, false}) {
+    Place place;
+    Server server;
+    if (drain) {
+      server.Drain();
+    } else {
+      REQUIRE(server.Shutdown(seconds(1)).ok());
+    }
+    CHECK(server.Add(Probe::Bind(place.probe)).code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(server.Listen(place.transport, place.endpoint).status().code() ==
+          absl::StatusCode::kFailedPrecondition);
+    place.Open();  // the name is free
+  }
+}
+
+TEST_CASE("a listener that is made beside a drain does not outlive it") {
+  for (int i = 0; i < 200; ++i) {
+    Place place;
+    Server server({.loops = 0, .external_loops = {std::make_shared<EventLoop>()}});
+    std::thread draining([&] { server.Drain(); });
+    const absl::Status listens = server.Listen(place.transport, place.endpoint).status();
+    draining.join();
+    CHECK((listens.ok() || listens.code() == absl::StatusCode::kFailedPrecondition));
+    Server next({.loops = 0, .external_loops = {std::make_shared<EventLoop>()}});
+    REQUIRE(next.Listen(place.transport, place.endpoint).ok());
+  }
 }
 
 TEST_CASE("a shutdown's bound cuts what does not end") {

@@ -308,7 +308,8 @@ TEST_CASE("a reply that cannot be read is INTERNAL, and the connection goes on")
     world.Settle();
     CHECK(asked->ended == 1);
     CHECK(asked->status.code() == absl::StatusCode::kInternal);
-    CHECK_THAT(std::string(asked->status.message()), Catch::Contains("farcall.testing.Probe/Do"));
+    CHECK_THAT(std::string(asked->status.message()),
+               Catch::Contains("farcall.testing.Probe/Do") && Catch::Contains("loopback://world"));
   }
   CheckAnswers(world, *peer);
 }
@@ -328,6 +329,8 @@ TEST_CASE("a reply over a limit names it; the server did answer; the connection 
     world.Settle();
     CheckEnded(*asked, absl::StatusCode::kResourceExhausted, Outcome::kAnswered,
                body ? "limits.max_body_bytes" : "limits.max_attachment_bytes");
+    CHECK_THAT(std::string(asked->status.message()), Catch::Contains("loopback://world"));
+    CHECK(asked->info.peer == "loopback://world");
   }
   CheckAnswers(world, *peer);
 }
@@ -335,7 +338,7 @@ TEST_CASE("a reply over a limit names it; the server did answer; the connection 
 TEST_CASE("an error reply arrives with all that it says, but the outcome is decided here") {
   ClientWorld world;
   const auto peer = world.Ready();
-  for (const char* word : {"not sent", "outcome unknown"}) {
+  for (const char* word : {"not sent", "not run", "unknown"}) {
     const auto asked = world.Ask("x");
     world.Settle();
     const Heard request = peer->Next(FrameType::kRequest);
@@ -351,9 +354,12 @@ TEST_CASE("an error reply arrives with all that it says, but the outcome is deci
   const auto refused = world.Ask("x");
   world.Settle();
   peer->Say(ReplyTo(peer->Next(FrameType::kRequest), kUnavailable, kFlagNotRun),
-            {{FieldKind::kStatusPayload, kOutcomePayload, "outcome unknown"}});
+            {{FieldKind::kStatusPayload, kOutcomePayload, "unknown"},
+             {FieldKind::kStatusPayload, "other", "kept"}});
   world.Settle();
-  CheckEnded(*refused, kUnavailable, Outcome::kNotSent);
+  CheckEnded(*refused, kUnavailable, Outcome::kNotRun, "farcall.testing.Probe/Do: ");
+  CHECK(refused->status.GetPayload("other") == absl::Cord("kept"));
+  CHECK(world.stats().not_run == 1);
 }
 
 TEST_CASE("an info that is used again tells of the later call only") {

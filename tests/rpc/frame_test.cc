@@ -442,6 +442,30 @@ TEST_CASE("a builder holds the limits and is unchanged by what it refuses") {
   CHECK(CheckFields(FrameType::kRequest, head.bytes()).ok());
 }
 
+TEST_CASE("a head holds the memory that it needs") {
+  struct Case {
+    size_t value_bytes;  // a field of 8 bytes of prefix, beside 32 of header
+    size_t fields, holds;
+  };
+  for (const Case& at : {Case{24, 1, 0}, Case{25, 1, 256}, Case{216, 1, 256}, Case{217, 1, 512},
+                         Case{100, 3, 512}, Case{4056, 1, 4096}, Case{30, 60, 4096}}) {
+    CAPTURE(at.value_bytes, at.fields);
+    BufferPool pool;
+    HeadBuilder builder(pool);
+    const std::string value(at.value_bytes, 'v');
+    for (size_t i = 0; i < at.fields; ++i) {
+      REQUIRE(builder.Add({FieldKind::kStatusMessage, {}, value}).ok());
+    }
+    CHECK(pool.stats().leased_bytes == at.holds);
+    const Head head = builder.Finish({.type = FrameType::kReply, .status = 1});
+    CHECK(head.spilled_bytes() == at.holds);
+    FieldReader fields(head.bytes());
+    size_t seen = 0;
+    for (Field field; fields.Next(field); ++seen) CHECK(field.value == value);
+    CHECK(seen == at.fields);
+  }
+}
+
 TEST_CASE("a builder takes 64 fields and names the limit for the next") {
   BufferPool pool;
   HeadBuilder builder(pool);

@@ -31,6 +31,14 @@ TEST_CASE("lines go to the sink that was set, from its level on") {
                                                                {LogLevel::kError, "second"}});
 }
 
+TEST_CASE("what a peer says cannot forge a line") {
+  std::string heard;
+  SetLogSink([&](LogLevel /*level*/, std::string_view line) { heard = line; });
+  Log(LogLevel::kError, std::string("a\r\nE b\0c\x7f\xc3\xa9", 11));
+  SetLogSink({});
+  CHECK(heard == "a\\x0d\\x0aE b\\x00c\\x7f\xc3\xa9");
+}
+
 TEST_CASE("standard error gets one stamped line a call") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);

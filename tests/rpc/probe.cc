@@ -1,9 +1,11 @@
 #include "farcall/tests/rpc/probe.h"
 
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/cord.h"
@@ -43,9 +45,23 @@ absl::Status ProbeImpl::Do(Context& context, const Ask& request, Reply<Answer>& 
   return absl::OkStatus();
 }
 
+asio::awaitable<void> ProbeImpl::NeverResumed(bool keep) {
+  const std::shared_ptr<void> frame(nullptr, [this](void*) { ++destroyed; });
+  co_await asio::async_initiate<const asio::use_awaitable_t<>&, void()>(
+      [this, keep](auto handler) {
+        auto held = std::make_shared<decltype(handler)>(std::move(handler));
+        if (!keep) return;
+        kept = std::move(held);
+        keeps = true;
+      },
+      asio::use_awaitable);
+}
+
 asio::awaitable<absl::Status> ProbeImpl::Wait(Context& context, Msg<Ask> request,
                                               Reply<Answer>& reply) {
   ++ran;
+  const std::string action = request->action() == nullptr ? "" : request->action()->str();
+  if (action == "drop" || action == "keep") co_await NeverResumed(action == "keep");
   asio::steady_timer timer(co_await asio::this_coro::executor,
                            std::chrono::milliseconds(request->number()));
   try {
@@ -68,6 +84,7 @@ absl::Status ProbeImpl::Object(Context& /*context*/, const AskT& request, Answer
 
 absl::Status BlockerImpl::Block(Context& context, const Ask& request, Reply<Answer>& reply) {
   ++ran;
+  if (on_block) on_block();
   while (!let_go.load() && !context.cancelled()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -27,6 +27,13 @@ class ProbeImpl {
   std::atomic<int> ran{0};        // handlers that were entered
   std::atomic<int> cancelled{0};  // coroutines that were cancelled
   std::function<void()> on_do;    // runs inside Do; set before calls
+  // Of Wait's "keep": the completion handler that nobody runs, there once `keeps` is true.
+  std::shared_ptr<void> kept;
+  std::atomic<bool> keeps{false};
+  std::atomic<int> destroyed{0};  // frames of "drop" and "keep"
+
+ private:
+  asio::awaitable<void> NeverResumed(bool keep);
 };
 
 class BlockerImpl {
@@ -35,6 +42,7 @@ class BlockerImpl {
 
   std::atomic<bool> let_go{false};
   std::atomic<int> ran{0};
+  std::function<void()> on_block;  // runs inside Block, deaf to cancellation; set before calls
 };
 
 // Waits until `condition` holds; false after `bound`.

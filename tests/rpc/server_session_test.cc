@@ -315,7 +315,9 @@ TEST_CASE("a quiet peer is asked by PING, and given up when nothing comes back")
 }
 
 TEST_CASE("a payload that trickles in is a sign of life; silence after it is not") {
-  ServerWorld world({.keepalive = {.ping_after = seconds(10), .ping_timeout = seconds(3)}});
+  ServerWorld world(
+      {.keepalive = {
+           .ping_after = seconds(10), .ping_timeout = seconds(3), .min_bytes_per_second = 0}});
   const auto peer = world.Greeted();
   peer->Say(Request(1, Probe::DoMethod::info(), UINT64_MAX), {}, Garbage(world, 10 << 20));
   bool whole = false;
@@ -361,6 +363,24 @@ TEST_CASE("a peer that makes work but never reads is dropped") {
     }
   }
   CHECK(world.server->stats().connections_open == 0);
+}
+
+TEST_CASE("a peer that talks but takes nothing is given up after the stall timeout") {
+  ServerWorld world({.keepalive = {.ping_after = seconds(10), .stall_timeout = seconds(30)}});
+  const auto peer = world.Connect(/*listens=*/false);
+  peer->SayHello();
+  for (int i = 0; i < 1100; ++i) {  // more than the wire takes
+    peer->Say({.type = FrameType::kPing, .call = 1});
+    world.Settle();
+  }
+  int lived = 0;
+  while (world.server->stats().connections_open == 1 && lived < 100) {
+    peer->Say({.type = FrameType::kPong, .call = 1});
+    world.Pass(seconds(1));
+    ++lived;
+  }
+  CHECK(lived > 30);
+  CHECK(lived <= 52);  // it is looked at every ping_after
 }
 
 // ---- GOAWAY ----
@@ -506,7 +526,46 @@ TEST_CASE("more calls at once than the server serves are refused, not run") {
   CheckServes(world, *peer);
 }
 
+TEST_CASE(
+    "calls hold no more bytes together than the limit, but small ones and a first large one") {
+  ServerWorld world({.limits = {.max_held_request_bytes = 200'000}});
+  const auto peer = world.Greeted();
+  const auto wait = [&](uint64_t id, size_t attachment) {
+    peer->Say(Request(id, Probe::WaitMethod::info()), {}, AskBody(world, "", 60'000),
+              attachment == 0 ? Buffer() : Garbage(world, attachment));
+    world.Settle();
+  };
+  wait(1, 300'000);
+  wait(2, 70'000);
+  CheckRefused(*peer, 2, absl::StatusCode::kResourceExhausted, "limits.max_held_request_bytes");
+  wait(3, 60'000);
+  CHECK(world.probe.ran == 2);
+  peer->Say({.type = FrameType::kCancel, .call = 1});
+  world.Settle();
+  wait(4, 100'000);
+  CHECK(world.probe.ran == 3);
+  wait(5, 100'000);
+  CheckRefused(*peer, 5, absl::StatusCode::kResourceExhausted, "limits.max_held_request_bytes");
+  CheckServes(world, *peer);
+}
+
 // ---- time ----
+
+TEST_CASE("a request that is not whole after the time that its size may take is refused, not run") {
+  ServerWorld world(
+      {.keepalive = {.stall_timeout = seconds(3), .min_bytes_per_second = uint64_t{64} << 20}});
+  const auto peer = world.Greeted();
+  peer->Say(Request(1), {}, Garbage(world, 128 << 20));  // 3 s and 2 s
+  for (int i = 0; i < 5; ++i) world.Turn();
+  world.clock.Advance(milliseconds(4900));
+  world.Turn();
+  CHECK(peer->silent());
+  world.clock.Advance(milliseconds(200));
+  world.Settle();
+  CheckRefused(*peer, 1, absl::StatusCode::kUnavailable, "came too slowly");
+  CHECK(world.probe.ran == 0);
+  CheckServes(world, *peer);
+}
 
 TEST_CASE("the longest timeout there is does not overflow") {
   ServerWorld world;

@@ -69,6 +69,18 @@ TEST_CASE("an address that cannot be read is refused by Dial and by Listen") {
   }
 }
 
+TEST_CASE("an address that no attempt can reach is refused by Dial") {
+  for (const char* address : {"tcp://h:0", "auto://h:0", "unix://tmp/x.sock", "unix:///"}) {
+    const absl::Status dialled = Dial(address).status();
+    INFO(address << ": " << dialled);
+    CHECK(absl::IsInvalidArgument(dialled));
+  }
+  const std::string long_path = "unix:///" + std::string(200, 'x');
+  CHECK(absl::IsInvalidArgument(Dial(long_path).status()));
+  Server server;
+  CHECK(Listen(server, "auto://127.0.0.1:0").ok());
+}
+
 TEST_CASE("a port where nobody listens") {
   SilentServer server;
   const std::string address = server.address();

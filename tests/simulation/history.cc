@@ -18,6 +18,8 @@ const char* OutcomeName(uint64_t outcome) {
   switch (static_cast<Outcome>(outcome)) {
     case Outcome::kNotSent:
       return "not sent";
+    case Outcome::kNotRun:
+      return "not run";
     case Outcome::kUnknown:
       return "outcome unknown";
     case Outcome::kAnswered:

@@ -112,6 +112,7 @@ void Ledger::CheckFailure(const CallRecord& call, const absl::Status& status) {
   }
   switch (call.outcome) {
     case Outcome::kNotSent:
+    case Outcome::kNotRun:
       Require(call.ran == 0, who + "it ran all the same");
       break;
     case Outcome::kAnswered:
@@ -160,8 +161,8 @@ void Ledger::Entered(const Errand& errand, const Buffer& attachment, const Conte
   ++call.ran;
   const std::string who = Describe(call);
   Require(call.ran == 1, who + "it runs twice");
-  Require(!call.ended || call.outcome != Outcome::kNotSent,
-          who + "it was reported as not sent, and runs now");
+  Require(!call.ended || (call.outcome != Outcome::kNotSent && call.outcome != Outcome::kNotRun),
+          who + "it was reported as not sent or not run, and runs now");
   const auto* data = errand.data();
   const size_t bytes = data == nullptr ? 0 : data->size();
   Require(bytes == call.data_bytes && attachment.size() == call.attachment_bytes,
@@ -195,7 +196,7 @@ void Ledger::CheckEnd() {
 }
 
 void Ledger::CountInto(std::map<std::string, uint64_t>& totals) const {
-  static constexpr const char* kOutcomes[] = {"not sent", "outcome unknown", "answered"};
+  static constexpr const char* kOutcomes[] = {"not sent", "not run", "outcome unknown", "answered"};
   for (const CallRecord& call : calls_) {
     if (!call.prepared) {
       ++totals["no memory for the request"];

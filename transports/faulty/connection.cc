@@ -59,7 +59,7 @@ Ticket FaultyConnection::Send(Message message, SendDone done) {
     Pass(std::move(held));
     return ticket;
   }
-  last_release_ = std::max(last_release_, loop_.now() + delay);
+  last_release_ = std::max(last_release_, After(loop_.now(), delay));
   outbox_.Add(last_release_, std::move(held));
   return ticket;
 }
@@ -106,7 +106,7 @@ void FaultyConnection::OnInnerDone(Ticket ticket, SendResult result) {
 void FaultyConnection::EndSend(Ticket ticket, SendDone done, SendResult result, Duration delay) {
   if (!done) return;
   // Nothing is due later than the end of the connection.
-  const TimePoint due = shut_ || inner_gone_ ? loop_.now() : loop_.now() + delay;
+  const TimePoint due = shut_ || inner_gone_ ? loop_.now() : After(loop_.now(), delay);
   dones_.Add(due, {ticket, std::move(done), std::move(result)});
 }
 
@@ -185,7 +185,7 @@ void FaultyConnection::OnMessage(Ticket ticket, Message message) {
 
 TimePoint FaultyConnection::DeliveryTime(size_t payload_bytes) {
   TimePoint& last = last_delivery_[payload_bytes > kSmallPayload ? 1 : 0];
-  TimePoint due = loop_.now() + dice_.Wait(plan_.deliver);
+  TimePoint due = After(loop_.now(), dice_.Wait(plan_.deliver));
   // Small ones keep their order; large ones are free, but share the slow wire.
   if (payload_bytes <= kSmallPayload || plan_.bytes_per_second > 0) due = std::max(due, last);
   if (plan_.bytes_per_second > 0) {
@@ -275,7 +275,7 @@ void FaultyConnection::CutAboutSend(Held held) {
 
 void FaultyConnection::CutIn(Duration delay, const char* when) {
   scissors_.when = when;
-  loop_.timers().Arm(scissors_, loop_.now() + delay);
+  loop_.timers().Arm(scissors_, After(loop_.now(), delay));
 }
 
 void FaultyConnection::Cut(const char* when) {

@@ -67,7 +67,7 @@ class FaultyTransport final : public Transport {
       return inner->Connect(loop, endpoint, deadline, std::move(inner_done));
     };
     const Fate::Connect fate = fate_->NextConnect();
-    const TimePoint when = loop.now() + fate.delay;
+    const TimePoint when = After(loop.now(), fate.delay);
     if (when >= deadline) {
       connecting->FailAt(deadline, absl::DeadlineExceededError(absl::StrCat(
                                        endpoint.ToString(), ": no answer before the deadline")));

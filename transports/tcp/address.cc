@@ -52,7 +52,8 @@ absl::Status CheckEndpoint(const Endpoint& endpoint, bool connecting) {
     }
     if (connecting && endpoint.port == 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(endpoint.ToString(), ": port 0 cannot be connected to"));
+          absl::StrCat(endpoint.ToString(),
+                       ": port 0 cannot be connected to: it asks a listener for a free port"));
     }
     return absl::OkStatus();
   }
@@ -61,8 +62,14 @@ absl::Status CheckEndpoint(const Endpoint& endpoint, bool connecting) {
         endpoint.ToString(), ": the tcp transport serves tcp://host:port and unix:///path"));
   }
   if (endpoint.path.empty() || endpoint.path.front() != '/') {
+    return absl::InvalidArgumentError(absl::StrCat(endpoint.ToString(),
+                                                   ": a Unix socket needs an absolute path: write "
+                                                   "unix:///",
+                                                   endpoint.path));
+  }
+  if (endpoint.path.back() == '/') {
     return absl::InvalidArgumentError(
-        absl::StrCat(endpoint.ToString(), ": a Unix socket needs an absolute path, unix:///path"));
+        absl::StrCat(endpoint.ToString(), ": this is a folder; a Unix socket needs a file's name"));
   }
   if (endpoint.path.size() > kMaxPath || endpoint.path.find('\0') != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(endpoint.ToString(), ": the path has ",

@@ -13,7 +13,8 @@ namespace farcall::tcp {
 static_assert(kReadBufferBytes >= 2 * (kPrefixBytes + kMaxHeadBytes),
               "a prefix and its head are parsed in one piece");
 
-Assembler::Assembler(AssemblerEvents& events, BufferPool& pool) : events_(events), pool_(pool) {}
+Assembler::Assembler(AssemblerEvents& events, BufferPool& pool, const TransportLimits& limits)
+    : events_(events), pool_(pool), max_announced_bytes_(limits.max_announced_bytes) {}
 
 void Assembler::Attach(std::span<std::byte> scratch) {
   assert(scratch.size() == kReadBufferBytes && buffer_.empty());
@@ -207,6 +208,7 @@ absl::Status Assembler::ParseHead() {
   if (prefix_.kind == RecordKind::kBegin) {
     state_ = State::kPrefix;
     if (incoming.dropped) events_.SendAbandon(prefix_.transfer);
+    transfer_of_.emplace(incoming.ticket, prefix_.transfer);
     transfers_.emplace(prefix_.transfer, std::move(incoming));
     return absl::OkStatus();
   }
@@ -229,8 +231,13 @@ absl::Status Assembler::TakePlace(Incoming& incoming, std::span<const std::byte>
   }
   const std::span<std::byte> copy = message.head.Resize(head.size(), std::move(spill));
   std::copy(head.begin(), head.end(), copy.begin());
+  if (incoming.total > kMaxInlinePayload) {
+    if (absl::Status status = CheckAnnounced(incoming.total); !status.ok()) return status;
+    incoming.announced = incoming.total;
+    announced_ += incoming.announced;
+  }
   if (sizes.body > 0) {
-    auto buffer = pool_.Allocate(sizes.body);
+    auto buffer = pool_.AllocateLazily(sizes.body);
     if (!buffer.ok()) return buffer.status();
     message.body = *std::move(buffer);
   }
@@ -238,11 +245,32 @@ absl::Status Assembler::TakePlace(Incoming& incoming, std::span<const std::byte>
     attachment.SetView(0, sizes.attachment);
     message.attachment = std::move(attachment);
   } else if (sizes.attachment > 0) {
-    auto buffer = pool_.Allocate(sizes.attachment);
+    auto buffer = pool_.AllocateLazily(sizes.attachment);
     if (!buffer.ok()) return buffer.status();
     message.attachment = *std::move(buffer);
   }
   return absl::OkStatus();
+}
+
+// One payload may always be announced alone: how large it may be is for Admit to say.
+absl::Status Assembler::CheckAnnounced(uint64_t bytes) const {
+  if (announced_ == 0) return absl::OkStatus();
+  if (announced_ <= max_announced_bytes_ && bytes <= max_announced_bytes_ - announced_) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a payload of ", bytes, " bytes does not fit beside the ", announced_,
+                   " that this peer has announced and not finished (max_announced_bytes ",
+                   max_announced_bytes_, ")"));
+}
+
+// Makes the first `bytes` of a large payload's place usable.
+absl::Status Assembler::Commit(const Incoming& incoming, uint64_t bytes) {
+  const Message& message = incoming.message;
+  const uint64_t body = std::min<uint64_t>(bytes, message.body.size());
+  absl::Status status = BufferPool::Commit(message.body, body);
+  if (status.ok() && bytes > body) status = BufferPool::Commit(message.attachment, bytes - body);
+  return status;
 }
 
 absl::Status Assembler::BeginChunk() {
@@ -261,6 +289,14 @@ absl::Status Assembler::BeginChunk() {
     return absl::InvalidArgumentError(
         absl::StrCat("a CHUNK ends with its payload: ", incoming.total - incoming.received,
                      " bytes are left, not ", prefix_.length));
+  }
+  if (!incoming.dropped) {
+    if (absl::Status place = Commit(incoming, incoming.received + prefix_.length); !place.ok()) {
+      Drop(incoming);
+      events_.SendAbandon(prefix_.transfer);
+      events_.OnAbandoned(incoming.ticket, std::move(place));
+      if (stopped_) return absl::OkStatus();
+    }
   }
   state_ = State::kPayload;
   current_ = &incoming;
@@ -294,9 +330,17 @@ void Assembler::FinishPayload() {
     return;
   }
   if (incoming->received < incoming->total) return;
-  auto done = transfers_.extract(prefix_.transfer);
-  if (done.mapped().dropped) events_.DropAbandon(prefix_.transfer);
-  Deliver(done.mapped());
+  Incoming done = TakeTransfer(prefix_.transfer);
+  Deliver(done);
+}
+
+// The end of a transfer, which is under way.
+Assembler::Incoming Assembler::TakeTransfer(uint32_t transfer) {
+  Incoming incoming = std::move(transfers_.extract(transfer).mapped());
+  transfer_of_.erase(incoming.ticket);
+  Forget(incoming);
+  if (incoming.dropped) events_.DropAbandon(transfer);
+  return incoming;
 }
 
 void Assembler::Deliver(Incoming& incoming) {
@@ -306,15 +350,12 @@ void Assembler::Deliver(Incoming& incoming) {
 }
 
 absl::Status Assembler::OnAbort() {
-  auto found = transfers_.extract(prefix_.transfer);
-  if (found.empty()) {
+  if (!transfers_.contains(prefix_.transfer)) {
     return absl::InvalidArgumentError(
         absl::StrCat("an ABORT ends a transfer that is under way, not ", prefix_.transfer));
   }
-  const Incoming& incoming = found.mapped();
-  if (incoming.dropped) {
-    events_.DropAbandon(prefix_.transfer);
-  } else {
+  const Incoming incoming = TakeTransfer(prefix_.transfer);
+  if (!incoming.dropped) {
     events_.OnAbandoned(incoming.ticket,
                         absl::CancelledError(absl::StrCat("the sender gave the message up after ",
                                                           incoming.received, " of ", incoming.total,
@@ -329,26 +370,31 @@ bool Assembler::Abandon(Ticket ticket) {
     Drop(inlined_);
     return true;
   }
-  for (auto& [transfer, incoming] : transfers_) {
-    if (incoming.ticket != ticket || incoming.dropped) continue;
-    Drop(incoming);
-    events_.SendAbandon(transfer);
-    return true;
-  }
-  return false;
+  const auto found = transfer_of_.find(ticket);
+  if (found == transfer_of_.end()) return false;
+  Incoming& incoming = transfers_.find(found->second)->second;
+  if (incoming.dropped) return false;
+  Drop(incoming);
+  events_.SendAbandon(found->second);
+  return true;
 }
 
 // Gives the memory back now; the bytes that still come are thrown away.
 void Assembler::Drop(Incoming& incoming) {
   incoming.dropped = true;
   incoming.message = Message{};
+  Forget(incoming);
 }
+
+// A payload stops counting as announced.
+void Assembler::Forget(Incoming& incoming) { announced_ -= std::exchange(incoming.announced, 0); }
 
 void Assembler::Stop() {
   stopped_ = true;
   current_ = nullptr;
   inlined_.message = Message{};
   transfers_.clear();
+  transfer_of_.clear();
 }
 
 std::string Assembler::Position() const {

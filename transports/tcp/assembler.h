@@ -7,6 +7,12 @@
 // record that is cut inside its prefix or head is kept aside by Detach, so that an idle connection
 // holds no read buffer.
 //
+// Memory: a message of at most kMaxInlinePayload has its place when its head is here. A larger
+// payload has only a promise of one, and takes memory chunk by chunk as its bytes are announced by
+// CHUNK records; a peer that announces much and sends little makes us hold little. When there is no
+// memory, or the peer announced more than max_announced_bytes, that message ends with OnAbandoned,
+// the rest of it is thrown away, and the connection goes on.
+//
 // Payloads above kCopyBytes are received where they stay. To that end the assembler asks for no
 // more bytes than it knows to be prefix and head while large payloads are about, and for a buffer
 // full otherwise.
@@ -23,9 +29,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "farcall/rpc/buffer.h"
 #include "farcall/rpc/buffer_pool.h"
@@ -54,7 +60,7 @@ class AssemblerEvents {
 class Assembler {
  public:
   // Both outlive the assembler. `pool` is where messages are received.
-  Assembler(AssemblerEvents& events, BufferPool& pool);
+  Assembler(AssemblerEvents& events, BufferPool& pool, const TransportLimits& limits = {});
 
   // Begins a turn with `scratch` (kReadBufferBytes) as the read buffer.
   void Attach(std::span<std::byte> scratch);
@@ -105,7 +111,8 @@ class Assembler {
     Message message;
     uint64_t total = 0;
     uint64_t received = 0;
-    bool dropped = false;  // refused or abandoned: its bytes are thrown away
+    uint64_t announced = 0;  // its part of announced_
+    bool dropped = false;    // refused or abandoned: its bytes are thrown away
   };
 
   absl::Status Parse(bool& progress);
@@ -114,14 +121,18 @@ class Assembler {
   absl::Status ParseHead();
   void ParsePayload();
   absl::Status BeginChunk();
+  static absl::Status Commit(const Incoming& incoming, uint64_t bytes);
   absl::Status OnAbort();
   void FinishPayload();
   void Deliver(Incoming& incoming);
 
   absl::Status CheckTransfer(uint32_t transfer);
+  Incoming TakeTransfer(uint32_t transfer);
   absl::Status TakePlace(Incoming& incoming, std::span<const std::byte> head, MessageSizes sizes,
                          Buffer attachment);
-  static void Drop(Incoming& incoming);
+  absl::Status CheckAnnounced(uint64_t bytes) const;
+  void Drop(Incoming& incoming);
+  void Forget(Incoming& incoming);
   static std::span<std::byte> Hole(Incoming& incoming, uint64_t ahead, uint64_t limit);
   void Advance(uint64_t bytes);
   size_t WantedInBuffer() const;
@@ -131,6 +142,7 @@ class Assembler {
 
   AssemblerEvents& events_;
   BufferPool& pool_;
+  const uint64_t max_announced_bytes_;
 
   State state_ = State::kPreamble;
   bool stopped_ = false;
@@ -138,7 +150,9 @@ class Assembler {
   Incoming* current_ = nullptr;  // kPayload: whose bytes come next
   uint64_t current_left_ = 0;    // kPayload: bytes of this record
   Incoming inlined_;             // the payload of a MESSAGE
-  std::unordered_map<uint32_t, Incoming> transfers_;
+  absl::flat_hash_map<uint32_t, Incoming> transfers_;
+  absl::flat_hash_map<Ticket, uint32_t> transfer_of_;
+  uint64_t announced_ = 0;  // payload bytes of transfers that are not whole and not dropped
   uint32_t last_transfer_ = 0;
   Ticket last_ticket_ = 0;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/system/system_error.hpp>
 #include <cassert>
 #include <cerrno>
 #include <optional>
@@ -21,13 +22,12 @@ namespace {
 // How long to wait before a Unix socket whose queue of waiting clients is full is tried again.
 constexpr Duration kQueueFullPause = std::chrono::milliseconds(10);
 
-std::string ConnectErrorText(int error, const Endpoint& endpoint) {
-  const std::string address = endpoint.ToString();
+std::string ConnectErrorText(int error) {
   switch (error) {
     case ECONNREFUSED:
-      return absl::StrCat("connection refused: is the server running at ", address, "?");
+      return "connection refused: is the server running?";
     case ENOENT:
-      return absl::StrCat("no such socket file: is the server running at ", address, "?");
+      return "no such socket file: is the server running?";
     case EACCES:
       return "permission denied: this user may not write to the socket's file";
     case EHOSTUNREACH:
@@ -135,20 +135,26 @@ void Connector::Resolve() {
     addresses_.push_back(*numeric);
     return Next();
   }
-  resolver_.async_resolve(endpoint_.host, std::to_string(endpoint_.port), Resolver::numeric_service,
-                          [self = shared_from_this()](const boost::system::error_code& error,
-                                                      const Resolver::results_type& results) {
-                            self->OnResolved(error, results);
-                          });
+  try {
+    resolver_.async_resolve(endpoint_.host, std::to_string(endpoint_.port),
+                            Resolver::numeric_service,
+                            [self = shared_from_this()](const boost::system::error_code& error,
+                                                        const Resolver::results_type& results) {
+                              self->OnResolved(error, results);
+                            });
+  } catch (const boost::system::system_error& error) {  // the first name of a loop takes a thread
+    Fail(absl::UnavailableError(absl::StrCat(endpoint_.ToString(),
+                                             ": cannot resolve the name: no thread is left for it "
+                                             "(raise ulimit -u or ulimit -v): ",
+                                             error.what())));
+  }
 }
 
 void Connector::OnResolved(const boost::system::error_code& error,
                            const Resolver::results_type& results) {
   if (!done_) return;
   if (error) {
-    Fail(absl::UnavailableError(absl::StrCat(endpoint_.ToString(), ": the name ", endpoint_.host,
-                                             " does not resolve: ", error.message())));
-    return;
+    return Fail(NameError(endpoint_.ToString(), "cannot connect", endpoint_.host, error.message()));
   }
   for (const auto& result : results) addresses_.emplace_back(result.endpoint());
   Next();
@@ -186,7 +192,7 @@ void Connector::Attempt() {
     return;
   }
   if (error != 0 && error != EINPROGRESS) {
-    return AttemptFailed(ConnectErrorText(error, endpoint_));
+    return AttemptFailed(ConnectErrorText(error));
   }
   boost::system::error_code failed;
   socket_.assign(asio::generic::stream_protocol(family, 0), descriptor.get(), failed);
@@ -205,7 +211,7 @@ void Connector::OnWritable() {
   if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_ERROR, &error, &size) != 0)
     error = errno;
   if (error != 0) {
-    AttemptFailed(ConnectErrorText(error, endpoint_));
+    AttemptFailed(ConnectErrorText(error));
   } else {
     Succeed();
   }
@@ -250,7 +256,7 @@ void Connector::AttemptFailed(std::string_view why) {
 
 void Connector::Succeed() {
   const int socket = socket_.native_handle();
-  if (ConnectedToItself(socket)) return AttemptFailed(ConnectErrorText(ECONNREFUSED, endpoint_));
+  if (ConnectedToItself(socket)) return AttemptFailed(ConnectErrorText(ECONNREFUSED));
   boost::system::error_code error;
   Descriptor descriptor(socket_.release(error));
   if (error) return AttemptFailed(error.message());

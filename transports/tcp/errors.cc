@@ -1,10 +1,13 @@
 #include "farcall/transports/tcp/errors.h"
 
+#include <sys/socket.h>
+
 #include <cerrno>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
+#include "farcall/transports/tcp/socket_setup.h"
 
 namespace farcall::tcp {
 namespace {
@@ -46,6 +49,15 @@ std::string ErrorText(int error) {
 absl::Status SystemError(std::string_view address, std::string_view operation, int error) {
   return absl::UnavailableError(
       absl::StrCat(Absl(address), ": ", Absl(operation), ": ", ErrorText(error)));
+}
+
+absl::Status NameError(std::string_view address, std::string_view operation, std::string_view host,
+                       std::string_view why) {
+  if (const Descriptor probe = OpenSocket(AF_UNIX); !probe) {
+    return SystemError(address, operation, errno);
+  }
+  return absl::UnavailableError(absl::StrCat(Absl(address), ": ", Absl(operation), ": the name ",
+                                             Absl(host), " does not resolve: ", Absl(why)));
 }
 
 }  // namespace farcall::tcp

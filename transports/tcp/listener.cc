@@ -51,9 +51,7 @@ absl::StatusOr<std::vector<SocketAddress>> LocalAddresses(const Endpoint& endpoi
       endpoint.host, std::to_string(endpoint.port),
       asio::ip::tcp::resolver::passive | asio::ip::tcp::resolver::numeric_service, error);
   if (error) {
-    return absl::UnavailableError(absl::StrCat(endpoint.ToString(), ": cannot listen: the name ",
-                                               endpoint.host,
-                                               " does not resolve: ", error.message()));
+    return NameError(endpoint.ToString(), "cannot listen", endpoint.host, error.message());
   }
   std::vector<SocketAddress> addresses;
   for (const auto& result : results) addresses.emplace_back(result.endpoint());

@@ -39,29 +39,21 @@ void OutgoingStore::Return(Outgoing* outgoing) {
 
 void OutgoingList::PushBack(Outgoing* outgoing) {
   outgoing->next = nullptr;
-  if (back_ == nullptr) {
-    front_ = outgoing;
-  } else {
-    back_->next = outgoing;
-  }
+  outgoing->previous = back_;
+  (back_ == nullptr ? front_ : back_->next) = outgoing;
   back_ = outgoing;
 }
 
 Outgoing* OutgoingList::PopFront() {
   Outgoing* outgoing = front_;
-  if (outgoing == nullptr) return nullptr;
-  front_ = outgoing->next;
-  if (front_ == nullptr) back_ = nullptr;
-  outgoing->next = nullptr;
+  if (outgoing != nullptr) Remove(outgoing);
   return outgoing;
 }
 
 void OutgoingList::Remove(Outgoing* outgoing) {
-  Outgoing* previous = nullptr;
-  for (Outgoing* at = front_; at != outgoing; at = at->next) previous = at;
-  (previous == nullptr ? front_ : previous->next) = outgoing->next;
-  if (back_ == outgoing) back_ = previous;
-  outgoing->next = nullptr;
+  (outgoing->previous == nullptr ? front_ : outgoing->previous->next) = outgoing->next;
+  (outgoing->next == nullptr ? back_ : outgoing->next->previous) = outgoing->previous;
+  outgoing->next = outgoing->previous = nullptr;
 }
 
 }  // namespace farcall::tcp

@@ -18,7 +18,9 @@
 namespace farcall::tcp {
 
 struct Outgoing {
-  Outgoing* next = nullptr;  // in whatever list it is: transfers, finished or spare
+  // In whatever list it is: transfers, finished or spare (which has no `previous`).
+  Outgoing* next = nullptr;
+  Outgoing* previous = nullptr;
   Ticket ticket = 0;
   Message message;
   SendDone done;
@@ -54,14 +56,14 @@ class OutgoingStore {
   size_t spares_ = 0;
 };
 
-// A queue threaded through Outgoing::next.
+// A queue threaded through Outgoing::next and ::previous.
 class OutgoingList {
  public:
   bool empty() const { return front_ == nullptr; }
   Outgoing* front() const { return front_; }
   void PushBack(Outgoing* outgoing);
   Outgoing* PopFront();
-  // O(length); `outgoing` is in the list.
+  // `outgoing` is in the list.
   void Remove(Outgoing* outgoing);
 
  private:

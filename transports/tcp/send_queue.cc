@@ -15,8 +15,6 @@ constexpr size_t kRegionsPerRecord = 4;
 // Beyond this a ring that ran empty gives its memory back.
 constexpr size_t kMaxIdleRing = 512;
 
-size_t QueuedBytes(const Message& message) { return message.head.size() + message.payload_bytes(); }
-
 bool IsLarge(const Message& message) { return message.payload_bytes() > kMaxInlinePayload; }
 
 // The number of the transfer that begins after `begun` others: 1 to 2^32-1, then 1 again.
@@ -36,7 +34,7 @@ class SendQueue::Planner {
 
   bool full() const {
     return batch_.count + kRegionsPerRecord > batch_.regions.size() ||
-           batch_.bytes >= kBytesPerTurn;
+           batch_.bytes >= kMaxGatherBytes;
   }
 
   void PlanControl(const Control& control) {
@@ -134,13 +132,13 @@ absl::Status SendQueue::CheckRoom(const Message& message) const {
         "send queue: ", queued_messages_, " messages wait already (max_queued_messages)"));
   }
   const bool large = IsLarge(message);
-  const size_t bytes = QueuedBytes(message);
+  const size_t bytes = message.held_bytes();
   const size_t before = large ? large_bytes_ : small_bytes_;
   if (before > 0 &&
       (before > limits_.max_queued_bytes || bytes > limits_.max_queued_bytes - before)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("send queue: ", bytes, " bytes do not fit beside the ", before,
-                     " that wait already (max_queued_bytes ", limits_.max_queued_bytes, ")"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "send queue: a message that holds ", bytes, " bytes does not fit beside the ", before,
+        " that wait already (max_queued_bytes ", limits_.max_queued_bytes, ")"));
   }
   const size_t transfers = std::min(limits_.max_transfers, kMaxTransfers);
   if (large && large_messages_ >= transfers) {
@@ -175,7 +173,7 @@ Ticket SendQueue::Push(Message message, SendDone done) {
   if (back_ - front_ == waiting_.size()) GrowWaiting();
   Slot(back_++) = {outgoing->ticket, outgoing};
   ++queued_messages_;
-  (outgoing->large ? large_bytes_ : small_bytes_) += QueuedBytes(outgoing->message);
+  (outgoing->large ? large_bytes_ : small_bytes_) += outgoing->message.held_bytes();
   if (outgoing->large) ++large_messages_;
   return outgoing->ticket;
 }
@@ -212,16 +210,15 @@ void SendQueue::PushControl(RecordKind kind, uint32_t transfer) {
   Control control;
   EncodePrefix({.kind = kind, .transfer = transfer}, control.bytes);
   control.size = kPrefixBytes;
-  control.abandons = kind == RecordKind::kAbandon ? transfer : 0;
   control_.push_back(control);
 }
 
-void SendQueue::DropAbandon(uint32_t transfer) {
-  const size_t from = cut_.kind == Kind::kControl ? 1 : 0;  // a record once begun must be finished
-  for (size_t i = from; i < control_.size(); ++i) {
-    if (control_[i].abandons != transfer) continue;
-    control_.erase(control_.begin() + static_cast<std::ptrdiff_t>(i));
-    return;
+// No more than one call takes: what is offered cannot be taken back. Nor need it be: an ABANDON of
+// a transfer that is over means nothing.
+void SendQueue::OfferAbandons() {
+  while (!abandons_.empty() && control_.size() < kMaxGather) {
+    PushControl(RecordKind::kAbandon, *abandons_.begin());
+    abandons_.erase(abandons_.begin());
   }
 }
 
@@ -230,16 +227,14 @@ absl::Status SendQueue::PeerAbandoned(uint32_t transfer) {
     return absl::InvalidArgumentError(
         absl::StrCat("an ABANDON names a transfer that began, not ", transfer));
   }
-  for (Outgoing* at = transfers_.front(); at != nullptr; at = at->next) {
-    if (at->transfer != transfer) continue;
-    // OK: the receiver has what it wanted of it. Why it wanted no more is said by a message.
-    StopTransfer(at, absl::OkStatus());
-    break;
-  }
+  // OK: the receiver has what it wanted of it. Why it wanted no more is said by a message.
+  const auto found = by_transfer_.find(transfer);
+  if (found != by_transfer_.end()) StopTransfer(found->second, absl::OkStatus());
   return absl::OkStatus();
 }
 
 void SendQueue::Gather(SendBatch& batch) {
+  OfferAbandons();
   const bool cut = cut_.kind != Kind::kNone;
   Planner planner(batch, cut ? cut_written_ : 0);
   if (cut_.kind == Kind::kMessage) planner.PlanMessage(*cut_.outgoing, TransferAfter(begun_));
@@ -257,13 +252,9 @@ void SendQueue::Gather(SendBatch& batch) {
     planner.PlanMessage(*outgoing, TransferAfter(begun));
     if (outgoing->large) ++begun;
   }
-  size_t chunks = cut_.kind == Kind::kChunk ? 1 : 0;
-  for (Outgoing* at = transfers_.front(); at != nullptr && chunks < kChunksPerGather;
-       at = at->next) {
-    if (at == cut_.outgoing) continue;
-    if (planner.full()) return;
-    planner.PlanChunk(*at);
-    ++chunks;
+  // One chunk, so that the next call finds what small messages came meanwhile.
+  if (cut_.kind != Kind::kChunk && !transfers_.empty() && !planner.full()) {
+    planner.PlanChunk(*transfers_.front());
   }
 }
 
@@ -281,7 +272,7 @@ void SendQueue::Written(const SendBatch& batch, size_t bytes) {
     bytes -= left;
     switch (record.kind) {
       case Kind::kControl:
-        control_.erase(control_.begin());
+        control_.pop_front();
         break;
       case Kind::kMessage:
         CompleteMessage(record.outgoing);
@@ -303,6 +294,7 @@ void SendQueue::CompleteMessage(Outgoing* outgoing) {
   if (outgoing->large) {
     ++begun_;
     transfers_.PushBack(outgoing);
+    by_transfer_.emplace(outgoing->transfer, outgoing);
     if (outgoing->withdrawn) StopTransfer(outgoing, absl::OkStatus());
     return;
   }
@@ -324,11 +316,14 @@ void SendQueue::CompleteChunk(Outgoing* outgoing) {
     StopTransfer(outgoing, absl::OkStatus());
     return;
   }
-  transfers_.Remove(outgoing);
   if (!whole) {
-    transfers_.PushBack(outgoing);
+    if (outgoing->payload_sent % kTransferTurn == 0) {
+      transfers_.PushBack(transfers_.PopFront());
+    }
     return;
   }
+  transfers_.PopFront();
+  by_transfer_.erase(outgoing->transfer);
   ++messages_sent_;
   Leave(*outgoing);
   if (outgoing->withdrawn) {
@@ -346,6 +341,7 @@ void SendQueue::StopTransfer(Outgoing* outgoing, absl::Status status) {
     return;
   }
   transfers_.Remove(outgoing);
+  by_transfer_.erase(outgoing->transfer);
   PushControl(RecordKind::kAbort, outgoing->transfer);
   Leave(*outgoing);
   if (outgoing->withdrawn) {
@@ -379,7 +375,7 @@ void SendQueue::FinishEarly(Outgoing* outgoing, absl::Status status) {
 // A message stops counting against the limits.
 void SendQueue::Leave(const Outgoing& outgoing) {
   --queued_messages_;
-  (outgoing.large ? large_bytes_ : small_bytes_) -= QueuedBytes(outgoing.message);
+  (outgoing.large ? large_bytes_ : small_bytes_) -= outgoing.message.held_bytes();
   if (outgoing.large) --large_messages_;
 }
 
@@ -400,6 +396,8 @@ void SendQueue::FailAll(const absl::Status& status) {
   cut_ = Record{};
   cut_written_ = 0;
   control_.clear();
+  abandons_.clear();
+  by_transfer_.clear();
 }
 
 SendQueue::Waiting* SendQueue::Find(Ticket ticket) {

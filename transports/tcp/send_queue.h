@@ -16,9 +16,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "farcall/rpc/message.h"
 #include "farcall/rpc/transport.h"
@@ -63,8 +66,8 @@ class SendQueue {
 
   // Tells the peer to stop a transfer of its own; taken back by DropAbandon when that ended
   // meanwhile.
-  void PushAbandon(uint32_t transfer) { PushControl(RecordKind::kAbandon, transfer); }
-  void DropAbandon(uint32_t transfer);
+  void PushAbandon(uint32_t transfer) { abandons_.insert(transfer); }
+  void DropAbandon(uint32_t transfer) { abandons_.erase(transfer); }
   // The peer wants no more of our `transfer`: it finishes as OK, sent. INVALID_ARGUMENT: no such
   // transfer ever began.
   absl::Status PeerAbandoned(uint32_t transfer);
@@ -84,9 +87,12 @@ class SendQueue {
 
   // Nothing waits for the wire.
   bool empty() const {
-    return queued_messages_ == 0 && control_.empty() && cut_.kind == SendBatch::Kind::kNone;
+    return queued_messages_ == 0 && control_.empty() && abandons_.empty() &&
+           cut_.kind == SendBatch::Kind::kNone;
   }
   size_t queued_messages() const { return queued_messages_; }
+  // The memory that they hold: a peer that does not read can make no more of it wait than
+  // max_queued_bytes says.
   size_t queued_bytes() const { return small_bytes_ + large_bytes_; }
   uint64_t messages_sent() const { return messages_sent_; }
   uint64_t bytes_sent() const { return bytes_sent_; }  // heads and payload
@@ -97,7 +103,6 @@ class SendQueue {
   struct Control {
     PrefixBytes bytes;
     size_t size = 0;
-    uint32_t abandons = 0;  // the transfer, for DropAbandon; 0: something else
   };
   struct Waiting {
     Ticket ticket = 0;
@@ -107,6 +112,7 @@ class SendQueue {
 
   absl::Status CheckRoom(const Message& message) const;
   void PushControl(RecordKind kind, uint32_t transfer);
+  void OfferAbandons();
   void CompleteMessage(Outgoing* outgoing);
   void CompleteChunk(Outgoing* outgoing);
   void Finish(Outgoing* outgoing, absl::Status status, bool sent);
@@ -129,8 +135,12 @@ class SendQueue {
   uint64_t front_ = 0;
   uint64_t back_ = 0;
 
-  std::vector<Control> control_;
+  std::deque<Control> control_;  // go next
+  // The peer's transfers that it shall stop. Apart from control_ until they are offered to the
+  // kernel, so that one is taken back without a search.
+  absl::btree_set<uint32_t> abandons_;
   OutgoingList transfers_;  // BEGIN is out; the front has the next turn
+  absl::flat_hash_map<uint32_t, Outgoing*> by_transfer_;  // those of transfers_
   OutgoingList finished_;
 
   Record cut_;              // the record that the kernel took only a part of

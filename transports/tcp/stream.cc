@@ -17,7 +17,7 @@ Stream::Stream(EventLoop& loop, Socket socket, StreamOptions options)
       options_(std::move(options)),
       socket_(std::move(socket)),
       queue_(share_.store(), options_.limits),
-      assembler_(*this, *options_.pools.receive) {}
+      assembler_(*this, *options_.pools.receive, options_.limits) {}
 
 Stream::~Stream() = default;
 
@@ -29,7 +29,7 @@ void Stream::Start(Receiver& receiver) {
     return;
   }
   if (options_.handshake_timeout > Duration::zero()) {
-    loop_.timers().Arm(handshake_, loop_.now() + options_.handshake_timeout);
+    loop_.timers().Arm(handshake_, After(loop_.now(), options_.handshake_timeout));
   }
   WaitReadable();
 }
@@ -45,7 +45,10 @@ Ticket Stream::Send(Message message, SendDone done) {
   }
   const Ticket ticket = queue_.Push(std::move(message), std::move(done));
   if (queue_.has_finished()) resume_.SubmitTo(loop_);  // it did not fit
-  if (!write_waits_) end_of_turn_.RunAtEndOfTurnOf(loop_);
+  if (!write_waits_) {
+    end_of_turn_.RunAtEndOfTurnOf(loop_);
+    if (++unflushed_ >= kMessagesBeforeFlush) Flush();
+  }
   return ticket;
 }
 
@@ -94,7 +97,7 @@ absl::Status Stream::Named(absl::Status status) const {
 // ---- turns ----
 
 void Stream::OnEndOfTurn() {
-  if (!shut_) Flush();
+  if (!shut_ && !write_waits_) Flush();
   // After the flush: waiting costs a system call, and the peer can use that time.
   if (std::exchange(rearm_, false) && !hot_ && !shut_) WaitReadable();
   RunDones();

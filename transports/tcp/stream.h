@@ -106,7 +106,9 @@ class Stream final : public std::enable_shared_from_this<Stream>,
   ReadEnd ReadTurn(size_t& bytes);
   void AfterRead(ReadEnd end);
   ssize_t ReceiveOnce(Assembler::Regions& regions);
+  absl::Status TakeIn(size_t bytes);
   void OnReadable(const boost::system::error_code& error);
+  void OnReadTurn();
   void WaitReadable();
   void OnReadFailed(ssize_t result, int error);
   void OnViolation(const absl::Status& rule);
@@ -150,11 +152,13 @@ class Stream final : public std::enable_shared_from_this<Stream>,
   bool rearm_ = false;        // at the end of the turn, after what is sent
   bool read_more_ = false;    // the turn's share was used up
   bool write_more_ = false;   // likewise
+  size_t unflushed_ = 0;      // messages queued since the last flush
   bool hot_ = false;          // a poller of the loop
   TimePoint last_hot_{};      // when something was last received while hot
 
   HandlerMemory read_memory_;
   HandlerMemory write_memory_;
+  OwnedTask<Stream> read_{*this, &Stream::OnReadTurn};
   OwnedTask<Stream> end_of_turn_{*this, &Stream::OnEndOfTurn};
   OwnedTask<Stream> resume_{*this, &Stream::OnResume};
   Alarm handshake_{*this, &Stream::OnHandshakeTimeout};

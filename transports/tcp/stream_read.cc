@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,12 @@ void Stream::OnReadable(const boost::system::error_code& error) {
     return;
   }
   if (error == asio::error::operation_aborted) return;
+  // Not here, inside of Asio, where each coroutine that a message resumes pays for its frame.
+  read_.RunAtEndOfTurnOf(loop_);
+}
+
+void Stream::OnReadTurn() {
+  if (shut_ || receiver_ == nullptr) return;
   size_t bytes = 0;
   AfterRead(ReadTurn(bytes));
   if (bytes > 0) GetHot();
@@ -53,7 +60,7 @@ Stream::ReadEnd Stream::ReadTurn(size_t& bytes) {
     }
     ++counters_.receive_calls;
     bytes += static_cast<size_t>(got);
-    const absl::Status status = assembler_.Received(static_cast<size_t>(got));
+    const absl::Status status = TakeIn(static_cast<size_t>(got));
     if (!status.ok() && !shut_) OnViolation(status);
     if (shut_) {
       end = ReadEnd::kClosed;
@@ -77,6 +84,18 @@ ssize_t Stream::ReceiveOnce(Assembler::Regions& regions) {
                              : ::readv(fd, regions.region.data(), static_cast<int>(regions.count));
   } while (got < 0 && errno == EINTR);
   return got;
+}
+
+// What a peer sends makes us allocate, here and in the receiver. When the heap has no more, that
+// costs this connection, not the process.
+absl::Status Stream::TakeIn(size_t bytes) {
+  try {
+    return assembler_.Received(bytes);
+  } catch (const std::bad_alloc&) {
+    assembler_.Stop();  // first of all: gives memory back
+    Shut(Named(absl::ResourceExhaustedError("no memory is left for what the peer sends")));
+    return absl::OkStatus();
+  }
 }
 
 void Stream::AfterRead(ReadEnd end) {

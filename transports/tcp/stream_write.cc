@@ -13,7 +13,8 @@ namespace farcall::tcp {
 // Gives the kernel what is queued, until it takes no more or this connection's share of the turn is
 // used up. Runs no callback.
 void Stream::Flush() {
-  if (write_waits_ || !send_error_.ok()) return;
+  unflushed_ = 0;
+  if (!send_error_.ok()) return;
   SendBatch& batch = share_.batch();
   size_t written = 0;
   while (!queue_.empty()) {

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "farcall/transports/tcp/address.h"
 #include "farcall/transports/tcp/connector.h"
+#include "farcall/transports/tcp/limits.h"
 #include "farcall/transports/tcp/listener.h"
 
 namespace farcall {
@@ -28,14 +30,21 @@ class TcpTransport final : public Transport {
   const std::shared_ptr<const tcp::Settings> settings_;
 };
 
+std::shared_ptr<BufferPool> MakePool(const char* name, size_t bytes) {
+  return std::make_shared<BufferPool>(
+      BufferPoolOptions{.name = name, .max_bytes = bytes, .small_bytes = bytes / tcp::kSmallShare});
+}
+
 }  // namespace
+
+absl::Status CheckTcpEndpoint(const Endpoint& endpoint) {
+  return tcp::CheckEndpoint(endpoint, /*connecting=*/true);
+}
 
 std::shared_ptr<Transport> MakeTcpTransport(TcpOptions options) {
   auto settings = std::make_shared<tcp::Settings>();
-  settings->pools.send = std::make_shared<BufferPool>(
-      BufferPoolOptions{.name = "tcp send", .max_bytes = options.send_pool_bytes});
-  settings->pools.receive = std::make_shared<BufferPool>(
-      BufferPoolOptions{.name = "tcp receive", .max_bytes = options.receive_pool_bytes});
+  settings->pools.send = MakePool("tcp send", options.send_pool_bytes);
+  settings->pools.receive = MakePool("tcp receive", options.receive_pool_bytes);
   settings->options = std::move(options);
   return std::make_shared<TcpTransport>(std::move(settings));
 }

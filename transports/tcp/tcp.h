@@ -16,7 +16,8 @@ namespace farcall {
 // The defaults suit a data centre. All but the pools apply to each connection.
 struct TcpOptions {
   // Memory for messages of all connections together; beyond it sending and receiving say
-  // RESOURCE_EXHAUSTED. What a peer makes us receive cannot starve what we send.
+  // RESOURCE_EXHAUSTED. What a peer makes us receive cannot starve what we send, and large messages
+  // cannot starve small ones: a quarter of each pool is for those (README.md, the memory plan).
   size_t send_pool_bytes = size_t{4} << 30;
   size_t receive_pool_bytes = size_t{4} << 30;
 
@@ -39,10 +40,12 @@ struct TcpOptions {
   // (TCP_NOTSENT_LOWAT): what a small message waits behind when large payloads move. 0: the
   // system's setting.
   int unsent_bytes = 256 << 10;
-  // The kernel's buffers (SO_SNDBUF, SO_RCVBUF), bytes. 0: the kernel adapts them itself, which is
-  // nearly always better.
+  // The kernel's receive buffer (SO_RCVBUF), bytes: the other half of that. Across a long fat link
+  // (bandwidth times round trip above this) large payloads want more, or 0: the kernel adapts it
+  // itself, up to net.ipv4.tcp_rmem.
+  int receive_buffer_bytes = 1 << 20;
+  // The same for sending (SO_SNDBUF). 0: the kernel adapts it itself.
   int send_buffer_bytes = 0;
-  int receive_buffer_bytes = 0;
   // TCP only: a congestion control by name (TCP_CONGESTION), "reno". Empty: the system's.
   std::string congestion_control;
 
@@ -55,6 +58,10 @@ struct TcpOptions {
 // Thread-safe, as are the transport's Listen and its connections' pool. Connections keep what they
 // need of the transport; it may go before them.
 std::shared_ptr<Transport> MakeTcpTransport(TcpOptions options = {});
+
+// INVALID_ARGUMENT, with the reason, for an endpoint that Connect of a TCP transport can never
+// reach: another scheme, port 0, a path that is no socket's.
+absl::Status CheckTcpEndpoint(const Endpoint& endpoint);
 
 }  // namespace farcall
 

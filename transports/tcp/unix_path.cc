@@ -53,6 +53,11 @@ absl::Status UnixPath::Bind(int socket, const Endpoint& endpoint, unsigned mode)
     if (!stale.ok()) return stale;
     error = BindTo(socket, address);
   }
+  if (error == ENOENT) {
+    const std::string folder = endpoint.path.substr(0, endpoint.path.rfind('/') + 1);
+    return absl::UnavailableError(
+        absl::StrCat(endpoint.ToString(), ": cannot listen: there is no folder ", folder));
+  }
   if (error != 0) return SystemError(endpoint.ToString(), "cannot listen", error);
   struct stat made {};
   // Before listen(): until then nobody can connect, whatever the file's mode.

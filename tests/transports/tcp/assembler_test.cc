@@ -17,8 +17,8 @@ using namespace testing;  // NOLINT(google-build-using-namespace)
 // An assembler that is fed strings, and what it found.
 class Feed final : private AssemblerEvents {
  public:
-  explicit Feed(size_t pool_bytes = size_t{64} << 20)
-      : pool_({.name = "test", .max_bytes = pool_bytes}) {}
+  explicit Feed(size_t pool_bytes = size_t{64} << 20, const TransportLimits& limits = {})
+      : pool_({.name = "test", .max_bytes = pool_bytes}), assembler_(*this, pool_, limits) {}
 
   // Gives `bytes` in pieces of at most `piece`, in turns of at most `reads` receives.
   absl::Status Give(std::string_view bytes, size_t piece = SIZE_MAX, size_t reads = SIZE_MAX) {
@@ -96,7 +96,7 @@ class Feed final : private AssemblerEvents {
 
   BufferPool pool_;
   std::vector<std::byte> scratch_ = std::vector<std::byte>(kReadBufferBytes);
-  Assembler assembler_{*this, pool_};
+  Assembler assembler_;
 };
 
 // A stream with one of everything, and what should come of it.
@@ -258,6 +258,68 @@ TEST_CASE("a pool that runs dry costs the message, not the connection") {
   REQUIRE(feed.Give(MessageRecord("c", "fits")).ok());
   CHECK(feed.messages[3].body == "fits");
   CHECK(feed.pool().stats().leased_bytes == 0);
+}
+
+TEST_CASE("a payload takes memory as it comes, not as it is announced") {
+  Feed feed(size_t{1} << 20);
+  std::string begins = Hello();
+  // A hundred times the pool is announced.
+  for (uint32_t i = 1; i <= 200; ++i) begins += BeginRecord(i, "h", kMaxChunk, kMaxChunk);
+  REQUIRE(feed.Give(begins).ok());
+  CHECK(feed.abandoned.empty());
+  CHECK(feed.pool().stats().leased_bytes == 0);
+  for (uint32_t i = 1; i <= 100; ++i) REQUIRE(feed.Give(ChunkRecord(i, 0, "x")).ok());
+  CHECK(feed.abandoned.empty());
+  CHECK(feed.pool().stats().leased_bytes == 100 * 4096);
+
+  // One that comes whole finds room beside them.
+  const std::string payload = Pattern(2 * kMaxChunk);
+  const auto finish = [&](uint32_t transfer, size_t from) {
+    std::string stream;
+    for (size_t at = from; at < payload.size(); at += kMaxChunk) {
+      stream += ChunkRecord(transfer, at, std::string_view(payload).substr(at, kMaxChunk));
+    }
+    REQUIRE(feed.Give(stream).ok());
+  };
+  finish(101, 0);
+  REQUIRE(feed.messages.count(101) == 1);
+  CHECK((feed.messages[101].body + feed.messages[101].attachment == payload));
+  feed.messages.clear();
+
+  // Two at once do not fit: the second ends where the memory did, its rest is thrown away, and the
+  // connection goes on.
+  REQUIRE(feed.Give(ChunkRecord(102, 0, std::string_view(payload).substr(0, kMaxChunk))).ok());
+  REQUIRE(feed.Give(ChunkRecord(103, 0, std::string_view(payload).substr(0, kMaxChunk))).ok());
+  finish(102, kMaxChunk);
+  REQUIRE(feed.abandoned.size() == 1);
+  CHECK(feed.abandoned[102].code() == absl::StatusCode::kResourceExhausted);
+  CHECK_THAT(std::string(feed.abandoned[102].message()), Catch::Contains("test pool"));
+  CHECK(feed.abandons.empty());  // it ended meanwhile
+  REQUIRE(feed.Give(MessageRecord("small", "x")).ok());
+  CHECK(feed.messages.count(201) == 1);
+}
+
+TEST_CASE("what a peer may announce and not finish is bounded") {
+  Feed feed(size_t{64} << 20, {.max_announced_bytes = 200000});
+  const std::string payload = Pattern(100000);
+  REQUIRE(feed.Give(Hello() + BeginRecord(1, "", 300000)).ok());  // a larger one may come alone
+  REQUIRE(feed.Give(BeginRecord(2, "", payload.size())).ok());
+  CHECK(feed.abandoned[2].message() ==
+        "a payload of 100000 bytes does not fit beside the 300000 that this peer has announced "
+        "and not finished (max_announced_bytes 200000)");
+  CHECK(feed.abandons == std::vector<uint32_t>{2});
+  REQUIRE(feed.Give(AbortRecord(1)).ok());
+  // The refused one counts no more, nor does one that was given up or is whole.
+  REQUIRE(feed.Give(BeginRecord(3, "", 99999) + BeginRecord(4, "", 99999)).ok());
+  CHECK(feed.abandoned.size() == 2);
+  CHECK(feed.assembler().Abandon(3));
+  REQUIRE(feed.Give(BeginRecord(5, "", payload.size())).ok());
+  REQUIRE(feed.Give(ChunkRecord(5, 0, payload)).ok());
+  CHECK((feed.messages[5].body == payload));
+  REQUIRE(feed.Give(BeginRecord(6, "", payload.size())).ok());
+  CHECK(feed.abandoned.size() == 2);
+  REQUIRE(feed.Give(BeginRecord(7, "", payload.size(), 1)).ok());
+  CHECK(feed.abandoned.count(7) == 1);
 }
 
 TEST_CASE("an attachment is received into the buffer that Admit gives") {

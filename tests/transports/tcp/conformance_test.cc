@@ -34,7 +34,11 @@ Endpoint NewPath() {
 
 // A server whose queue of waiting clients is full: the kernel answers nobody.
 std::pair<Endpoint, std::shared_ptr<void>> Deaf(const Endpoint& endpoint) {
-  auto sockets = std::make_shared<std::vector<tcp::testing::RawSocket>>();
+  using Sockets = std::vector<tcp::testing::RawSocket>;
+  const std::shared_ptr<Sockets> sockets(new Sockets, [path = endpoint.path](Sockets* all) {
+    delete all;
+    if (!path.empty()) ::unlink(path.c_str());
+  });
   sockets->push_back(tcp::testing::RawSocket::Listen(endpoint, /*backlog=*/0));
   const Endpoint address = sockets->front().address();
   for (int i = 0; i < 4; ++i) sockets->push_back(tcp::testing::RawSocket::StartConnect(address));

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -208,6 +209,103 @@ TEST_CASE("transfers begun and aborted without reading leave nothing behind") {
   CHECK(peer.ReadToEnd(&answers));
   // An ABANDON for a transfer that is over already need not be sent.
   CHECK(answers.size() <= 8 + 20000 * kPrefixBytes);
+}
+
+TEST_CASE("a peer that announces all memory takes none of it") {
+  struct Case {
+    const char* name;
+    uint64_t body, attachment;
+    size_t begins;
+    bool one_byte_each;
+  };
+  constexpr uint64_t kGiB = uint64_t{1} << 30;
+  for (const Case& hostile : {Case{"two BEGIN of 2 GiB", kGiB, kGiB, 2, false},
+                              Case{"one of 4 GiB", 2 * kGiB, 2 * kGiB, 1, false},
+                              Case{"1024 of 2 MiB, a byte of each", 1 << 20, 1 << 20, 1024, true},
+                              Case{"1024 of 1 GiB, a byte of each", kGiB, 0, 1024, true}}) {
+    CAPTURE(hostile.name);
+    Node server(MakeTcpTransport());
+    const Endpoint address = server.Listen();
+    std::vector<RawSocket> peers;
+    std::string stream = Hello();
+    for (uint32_t i = 1; i <= hostile.begins; ++i) {
+      stream += BeginRecord(i, "h", hostile.body, hostile.attachment);
+    }
+    for (uint32_t i = 1; hostile.one_byte_each && i <= hostile.begins; ++i) {
+      stream += ChunkRecord(i, 0, "x");
+    }
+    stream += MessageRecord("all is said", "x");
+    for (int i = 0; i < 4; ++i) {
+      peers.push_back(RawSocket::Connect(address));
+      Link& link = server.Accepted();
+      size_t heads = 0;
+      server.On([&] { link.on_message = [&heads](Link&, Message&) { ++heads; }; });
+      peers.back().Write(stream);
+      REQUIRE(server.Wait([&] { return heads > 0; }));
+    }
+    RawSocket good = RawSocket::Connect(address);
+    Link& link = server.Accepted();
+    std::string got;
+    server.On([&] { link.on_message = [&](Link&, Message& m) { got = m.body.view(); }; });
+    const std::string large = Pattern(100000);
+    good.Write(Hello() + MessageRecord(std::string(100, 'h'), Pattern(50000)));
+    CHECK(link.WaitMessage(1) == std::string(100, 'h'));
+    good.Write(BeginRecord(1, "large", large.size()) + ChunkRecord(1, 0, large));
+    CHECK(link.WaitMessage(2) == "large");
+    server.On([&] { CHECK((got == large)); });
+  }
+}
+
+TEST_CASE("large payloads leave small messages their memory") {
+  TcpOptions options;
+  options.receive_pool_bytes = 4 << 20;
+  Node server(MakeTcpTransport(options));
+  const Endpoint address = server.Listen();
+  std::vector<Message> kept;  // as by handlers that run
+  server.on_link = [&](Link& link) {
+    link.on_message = [&](Link&, Message& message) { kept.push_back(std::move(message)); };
+  };
+  RawSocket greedy = RawSocket::Connect(address);
+  Link& link = server.Accepted();
+  const std::string large = Pattern(256 << 10);
+  greedy.Write(Hello());
+  for (uint32_t i = 1; i <= 20; ++i) {
+    greedy.Write(BeginRecord(i, "large", large.size()) + ChunkRecord(i, 0, large));
+  }
+  CHECK_THAT(link.WaitMessage(20), StartsWith("abandoned: " + link.info().peer_address +
+                                              ": tcp receive pool: no room for"));
+  RawSocket modest = RawSocket::Connect(address);
+  Link& small_link = server.Accepted();
+  modest.Write(Hello());
+  for (int i = 0; i < 8; ++i) modest.Write(MessageRecord(std::string(100, 'h'), Pattern(50000)));
+  for (size_t i = 1; i <= 8; ++i) CHECK(small_link.WaitMessage(i) == std::string(100, 'h'));
+  server.On([&] { kept.clear(); });
+}
+
+TEST_CASE("a connection for which no memory is left ends alone") {
+  for (const bool in_admit : {true, false}) {
+    Node server(MakeTcpTransport());
+    const Endpoint address = server.Listen();
+    RawSocket good = RawSocket::Connect(address);
+    good.Write(Hello());
+    Link& good_link = server.Accepted();
+    server.on_link = [&](Link& link) {
+      if (in_admit) {
+        link.admit = [](MessageSizes) -> Admission { throw std::bad_alloc(); };
+      } else {
+        link.on_message = [](Link&, Message&) { throw std::bad_alloc(); };
+      }
+    };
+    RawSocket peer = RawSocket::Connect(address);
+    Link& link = server.Accepted();
+    peer.Write(Hello() + BeginRecord(1, "large", 100000) + MessageRecord("head", "body"));
+    const absl::Status status = link.WaitClosed();
+    CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+    CHECK(status.message() ==
+          link.info().peer_address + ": no memory is left for what the peer sends");
+    good.Write(MessageRecord("still here", "x"));
+    CHECK(good_link.WaitMessage(1) == "still here");
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "farcall/transports/tcp/send_queue.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -121,9 +123,9 @@ TEST_CASE("a small message waits for the chunks that were gathered, no longer") 
   CHECK((next.substr(kPrefixBytes + kMaxChunk - 1000, small.size()) == small));
 }
 
-TEST_CASE("transfers take turns") {
+TEST_CASE("transfers take turns of 1 MiB") {
   Wire wire;
-  const std::string large = Pattern(1 << 20);
+  const std::string large = Pattern(3 << 19);
   wire.Push("a", large);
   wire.Push("b", large);
   wire.Push("c", large);
@@ -135,7 +137,7 @@ TEST_CASE("transfers take turns") {
       order.push_back(static_cast<char>('0' + stream[at + 4]));
     }
   }
-  CHECK(order == "123123123123");
+  CHECK(order == "111122223333112233");
 }
 
 TEST_CASE("withdrawing") {
@@ -234,7 +236,7 @@ TEST_CASE("ABANDON goes before messages and is taken back when it came too late"
 TEST_CASE("limits") {
   TransportLimits limits;
   limits.max_queued_messages = 3;
-  limits.max_queued_bytes = 200000;
+  limits.max_queued_bytes = 300000;
   limits.max_transfers = 1;
   Wire wire(limits);
   const auto refused = [&](Ticket ticket) {
@@ -256,15 +258,16 @@ TEST_CASE("limits") {
     const Ticket second = roomy.Push("", Pattern(70000));
     roomy.RunDones();
     CHECK(roomy.ended.at(second).status.message() ==
-          "send queue: 70000 bytes do not fit beside the 300000 that wait already "
-          "(max_queued_bytes 200000)");
+          "send queue: a message that holds 131072 bytes does not fit beside the 524288 that wait "
+          "already (max_queued_bytes 300000)");
     limits.max_queued_bytes = 10;
     Wire tight(limits);
     tight.Push("", Pattern(20));
     const Ticket refused_one = tight.Push("", "x");
     tight.RunDones();
     CHECK(tight.ended.at(refused_one).status.message() ==
-          "send queue: 1 bytes do not fit beside the 20 that wait already (max_queued_bytes 10)");
+          "send queue: a message that holds 256 bytes does not fit beside the 256 that wait "
+          "already (max_queued_bytes 10)");
     roomy.TakeAll();
     tight.TakeAll();
   }
@@ -383,6 +386,72 @@ TEST_CASE("random plans arrive whole") {
     }
     CHECK(assembler.Position().empty());
   }
+}
+
+TEST_CASE("memory that waits is counted, not bytes") {
+  struct Case {
+    const char* name;
+    size_t head, body, attachment, holds;
+  };
+  for (const Case& at : {Case{"in place", 64, 0, 0, 0}, Case{"a head of its own", 65, 0, 0, 256},
+                         Case{"a long head", 1025, 0, 0, 2048}, Case{"one byte", 32, 1, 0, 256},
+                         Case{"all three", 100, 300, 5000, 256 + 512 + 8192}}) {
+    CAPTURE(at.name);
+    Wire wire;
+    wire.Push(Pattern(at.head), Pattern(at.body), Pattern(at.attachment));
+    CHECK(wire.queue().queued_bytes() == at.holds);
+    CHECK(wire.pool().stats().leased_bytes == at.holds);
+    wire.TakeAll();
+    CHECK(wire.queue().queued_bytes() == 0);
+  }
+}
+
+// CPU seconds of this thread that a flood of ABANDONs takes when so many transfers are under way.
+double FloodSeconds(Wire& wire, uint32_t transfers) {
+  const std::string payload(kMaxInlinePayload + 1, 'x');
+  for (uint32_t i = 0; i < transfers; ++i) wire.Push("", payload);
+  while (!wire.queue().PeerAbandoned(transfers).ok()) wire.Take(10000);  // all BEGINs are out
+  const auto now = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double begin = now();
+  bool ok = true;
+  // For one that is over: a search would pass all others.
+  for (int i = 0; i < 20000; ++i) ok = wire.queue().PeerAbandoned(transfers).ok() && ok;
+  CHECK(ok);
+  return now() - begin;
+}
+
+TEST_CASE("a flood of ABANDONs finds its transfers without a search") {
+  TransportLimits limits;
+  limits.max_queued_bytes = size_t{1} << 40;
+  Wire few(limits), many(limits);
+  CHECK(FloodSeconds(many, kMaxTransfers) < 50 * FloodSeconds(few, 2));  // a walk: 500 times
+  // From both ends and the middle: each ends once, as sent.
+  for (const uint32_t transfer : {2U, 1023U, 512U, 2U}) {
+    CHECK(many.queue().PeerAbandoned(transfer).ok());
+  }
+  many.RunDones();
+  for (const uint32_t transfer : {2U, 512U, 1023U, 1024U}) CHECK(many.ended.count(transfer) == 1);
+  const std::string rest = many.TakeAll();
+  CHECK(rest.find(AbortRecord(1024)) != std::string::npos);
+  CHECK(many.ended.size() == kMaxTransfers);
+  CHECK(many.pool().stats().leased_bytes == 0);
+}
+
+TEST_CASE(
+    "ABANDONs that wait are bounded by what one call takes, and taken back without a search") {
+  Wire wire;
+  wire.Take();
+  for (uint32_t i = 1; i <= kMaxTransfers; ++i) wire.queue().PushAbandon(i);
+  wire.queue().DropAbandon(1);
+  wire.queue().DropAbandon(kMaxTransfers);
+  std::string expected;
+  for (uint32_t i = 2; i < kMaxTransfers; ++i) expected += AbandonRecord(i);
+  CHECK(wire.TakeAll(1000) == expected);
+  CHECK(wire.queue().empty());
 }
 
 }  // namespace

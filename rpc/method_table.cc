@@ -1,4 +1,4 @@
-#include "farcall/rpc/dispatcher.h"
+#include "farcall/rpc/method_table.h"
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace farcall {
 
-absl::Status Dispatcher::Add(const Service& service) {
+absl::Status MethodTable::Add(const Service& service) {
   for (const ServiceInfo* known : services_) {
     if (known->name == service.info().name) {
       return absl::AlreadyExistsError(
@@ -27,14 +27,14 @@ absl::Status Dispatcher::Add(const Service& service) {
   return absl::OkStatus();
 }
 
-absl::Status Dispatcher::Unknown(uint64_t method_id) const {
+absl::Status MethodTable::Unknown(uint64_t method_id) const {
   std::string names;
   for (const ServiceInfo* service : services_) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", Absl(service->name));
   }
   return absl::UnimplementedError(
-      absl::StrCat("no method with id 0x", absl::Hex(method_id, absl::kZeroPad16),
-                   " here; this server has ", names.empty() ? "no services" : names,
+      absl::StrCat("this server has no method with id 0x", absl::Hex(method_id, absl::kZeroPad16),
+                   "; it has ", names.empty() ? "no services" : names,
                    ": is the service added, and are both sides of one schema?"));
 }
 

@@ -1,9 +1,9 @@
-// Dispatcher: method id -> handler, and the check of a request's body before any handler reads it.
+// MethodTable: method id -> what verifies its requests and what runs its handler.
 //
 // Filled before the server listens; constant, and so thread-safe, afterwards.
 
-#ifndef FARCALL_RPC_DISPATCHER_H_
-#define FARCALL_RPC_DISPATCHER_H_
+#ifndef FARCALL_RPC_METHOD_TABLE_H_
+#define FARCALL_RPC_METHOD_TABLE_H_
 
 #include <vector>
 
@@ -28,7 +28,7 @@ struct BoundMethod {
   bool on_workers = false;  // the handler may block: it runs on the server's worker pool
 };
 
-class Dispatcher {
+class MethodTable {
  public:
   // ALREADY_EXISTS for a service of that name, or when two methods have one id (names both).
   absl::Status Add(const Service& service);
@@ -51,4 +51,4 @@ class Dispatcher {
 
 }  // namespace farcall
 
-#endif  // FARCALL_RPC_DISPATCHER_H_
+#endif  // FARCALL_RPC_METHOD_TABLE_H_

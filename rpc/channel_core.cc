@@ -1,0 +1,361 @@
+#include "farcall/rpc/channel_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/rpc/bytes.h"
+#include "farcall/rpc/log.h"
+#include "farcall/rpc/planted.h"
+
+namespace farcall {
+namespace {
+
+// Twice as long, by the jitter, still has to fit a Duration.
+constexpr Duration kLongestPause = std::chrono::hours(24 * 365);
+
+// Before the first connection there is no device to allocate from; every transport can send plain
+// memory.
+const std::shared_ptr<BufferPool>& UnconnectedPool() {
+  static const auto* pool = new std::shared_ptr<BufferPool>(
+      std::make_shared<BufferPool>(BufferPoolOptions{.name = "unconnected channels'"}));
+  return *pool;
+}
+
+}  // namespace
+
+ChannelCore::ChannelCore(std::shared_ptr<Transport> transport, Endpoint endpoint,
+                         ChannelOptions options)
+    : transport_(std::move(transport)),
+      endpoint_(std::move(endpoint)),
+      options_(std::move(options)),
+      loop_(options_.loop),
+      pool_(UnconnectedPool()),
+      random_(static_cast<unsigned>(reinterpret_cast<uintptr_t>(this) >> 4) ^
+              static_cast<unsigned>(Clock::Steady().Now().time_since_epoch().count())) {}
+
+ChannelCore::~ChannelCore() = default;
+
+std::shared_ptr<BufferPool> ChannelCore::pool() const {
+  MutexLock lock(pool_mutex_);
+  return pool_;
+}
+
+SessionOptions ChannelCore::MakeSessionOptions() const {
+  return {.limits = options_.limits,
+          .keepalive = options_.keepalive,
+          .authentication = options_.authentication};
+}
+
+// ---- connecting ----
+
+void ChannelCore::Connect() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kConnecting;
+  Disarm();
+  connecting_ =
+      transport_->Connect(*loop_, endpoint_, After(loop_->now(), options_.connect_timeout),
+                          [this](absl::StatusOr<std::unique_ptr<Connection>> connection) {
+                            OnConnected(std::move(connection));
+                          });
+}
+
+void ChannelCore::OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connection) {
+  // The handle must not die inside its own callback.
+  loop_->Post([done = std::move(connecting_)] {});
+  if (!connection.ok()) {
+    const absl::Status& failed = connection.status();
+    // The time that ran out is the attempt's, not that of the calls which will be told.
+    OnAttemptFailed(absl::IsDeadlineExceeded(failed) ? absl::UnavailableError(failed.message())
+                                                     : failed);
+    return;
+  }
+  ClientSession::Owner& owner = *this;
+  session_ =
+      std::make_unique<ClientSession>(*loop_, *std::move(connection), MakeSessionOptions(), owner);
+  session_->Start();
+}
+
+void ChannelCore::OnSessionReady(ClientSession& session) {
+  if (&session != session_.get()) return;
+  state_ = State::kReady;
+  ready_at_ = loop_->now();
+  failed_attempts_ = 0;
+  ++stats_.connects;
+  {
+    MutexLock lock(pool_mutex_);
+    pool_ = session.pool();
+  }
+  Log(LogLevel::kInfo, absl::StrCat("channel: connected to ", session.peer_address()));
+  SendWaiting();
+}
+
+void ChannelCore::OnAttemptFailed(const absl::Status& status) {
+  ++stats_.connect_failures;
+  if (failed_attempts_ == 0) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("channel: ", status.message(), "; trying again with growing pauses"));
+  }
+  last_error_ = status;
+  state_ = State::kBackoff;
+  loop_->timers().Arm(*this, After(loop_->now(), NextPause()));
+  for (ClientCall* call = first_waiting_; call != nullptr;) {
+    ClientCall* next = call->next_;
+    if (!WaitsOutBackoff(*call)) {
+      Unlink(*call);
+      Doom(*call, NotConnected());
+    }
+    call = next;
+  }
+}
+
+// The next attempt would fail as well: nothing that time mends is wrong.
+bool ChannelCore::WaitsOutBackoff(const ClientCall& call) const {
+  return call.wait_for_ready_ && !absl::IsInvalidArgument(last_error_);
+}
+
+// Why a call ends that does not wait.
+absl::Status ChannelCore::NotConnected() const {
+  if (!absl::IsUnavailable(last_error_)) return last_error_;
+  return absl::UnavailableError(absl::StrCat(
+      last_error_.message(), " (CallOptions::wait_for_ready waits until it can be reached)"));
+}
+
+Duration ChannelCore::NextPause() {
+  const BackoffOptions& backoff = options_.backoff;
+  double pause = std::chrono::duration<double>(backoff.first).count();
+  const double longest =
+      std::chrono::duration<double>(std::min(backoff.max, kLongestPause)).count();
+  for (int i = 0; i < failed_attempts_ && pause < longest; ++i) pause *= backoff.factor;
+  ++failed_attempts_;
+  const double jitter = std::clamp(backoff.jitter, 0.0, 1.0);
+  std::uniform_real_distribution<double> spread(1 - jitter, 1 + jitter);
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(std::min(pause, longest) * spread(random_)));
+}
+
+void ChannelCore::OnSessionDraining(ClientSession& session) {
+  if (&session != session_.get()) return;
+  const bool was_ready = state_ == State::kReady;
+  Log(LogLevel::kInfo, absl::StrCat("channel: ", session.peer_address(),
+                                    " drains; its calls end there, new ones go elsewhere"));
+  draining_.push_back(std::move(session_));
+  if (session.calls() == 0 || FARCALL_PLANTED(kDrainForgetsCalls)) {
+    session.End(absl::CancelledError("drained"));
+  }
+  const absl::Status drains = absl::UnavailableError(
+      absl::StrCat(session.peer_address(), " is shutting down: it takes no calls"));
+  if (was_ready) {
+    ConnectAgain(drains);
+  } else {
+    OnAttemptFailed(drains);
+  }
+}
+
+void ChannelCore::OnSessionEnded(ClientSession& session, const absl::Status& status) {
+  const bool current = &session == session_.get();
+  Bury(session);
+  if (!current || state_ == State::kClosed) return;
+  if (state_ != State::kReady) {
+    OnAttemptFailed(status);
+    return;
+  }
+  last_error_ = status;
+  Log(LogLevel::kWarning, absl::StrCat("channel: lost ", session.peer_address(), ": ",
+                                       status.message(), "; connecting again"));
+  ConnectAgain(status);
+}
+
+// After a connection that was ready: at once, but with pauses when one after the other does not
+// last, as of a server that takes connections only to end them.
+void ChannelCore::ConnectAgain(const absl::Status& lost) {
+  short_lives_ = loop_->now() - ready_at_ < options_.backoff.max ? short_lives_ + 1 : 0;
+  if (short_lives_ <= 1) {
+    Connect();
+    return;
+  }
+  failed_attempts_ = short_lives_ - 1;
+  OnAttemptFailed(lost);
+}
+
+// A session must outlive the callback that it is in.
+void ChannelCore::Bury(ClientSession& session) {
+  std::unique_ptr<ClientSession> dead;
+  if (&session == session_.get()) {
+    dead = std::move(session_);
+  } else {
+    auto found = std::find_if(draining_.begin(), draining_.end(),
+                              [&](const auto& candidate) { return candidate.get() == &session; });
+    if (found == draining_.end()) return;
+    dead = std::move(*found);
+    draining_.erase(found);
+  }
+  // After a shutdown the last connection's end is the end of the channel, too.
+  const bool last = session_ == nullptr && draining_.empty();
+  loop_->Post([keep = last ? std::move(self_) : nullptr, buried = std::move(dead)] {});
+}
+
+// ---- calls ----
+
+void ChannelCore::Start(ClientCall& call) {
+  ++stats_.started;
+  call.channel_ = this;
+  if (call.cancel_key_ != 0) cancellable_.emplace(call.cancel_key_, &call);
+  if (state_ == State::kClosed) {
+    Doom(call, absl::CancelledError("the channel is closed"));
+  } else if (loop_->clock().Now() >= call.deadline_) {
+    Doom(call,
+         absl::DeadlineExceededError(absl::StrCat("the deadline of ", Absl(call.method_->name),
+                                                  " had passed before it was sent")));
+  } else if (state_ == State::kBackoff && !WaitsOutBackoff(call)) {
+    Doom(call, NotConnected());
+  } else if (waiting_ >= options_.max_waiting_calls && !CanSend() &&
+             !FARCALL_PLANTED(kChannelKeepsTooMany)) {
+    Doom(call,
+         absl::ResourceExhaustedError(absl::StrCat(
+             waiting_, " calls wait for ", endpoint_.ToString(), " already (max_waiting_calls)")));
+  } else {
+    loop_->timers().Arm(call, call.deadline_);
+    Wait(call);
+    SendWaiting();
+  }
+}
+
+void ChannelCore::Wait(ClientCall& call) {
+  call.state_ = ClientCall::State::kWaiting;
+  call.previous_ = last_waiting_;
+  call.next_ = nullptr;
+  (last_waiting_ != nullptr ? last_waiting_->next_ : first_waiting_) = &call;
+  last_waiting_ = &call;
+  ++waiting_;
+}
+
+void ChannelCore::Unlink(ClientCall& call) {
+  (call.previous_ != nullptr ? call.previous_->next_ : first_waiting_) = call.next_;
+  (call.next_ != nullptr ? call.next_->previous_ : last_waiting_) = call.previous_;
+  --waiting_;
+}
+
+void ChannelCore::SendWaiting() {
+  while (first_waiting_ != nullptr && CanSend()) {
+    ClientCall& call = *first_waiting_;
+    Unlink(call);
+    if (absl::Status fits = session_->CheckSize(call); !fits.ok()) {
+      Doom(call, fits);
+    } else {
+      session_->Carry(call);
+    }
+  }
+}
+
+void ChannelCore::OnCallLeft(ClientSession& session) {
+  if (&session == session_.get()) {
+    if (first_waiting_ != nullptr) SendWaiting();
+  } else if (session.calls() == 0) {
+    session.End(absl::CancelledError("drained"));
+  }
+}
+
+void ChannelCore::Return(ClientCall& call) {
+  if (state_ == State::kClosed) {
+    if (FARCALL_PLANTED(kCallLostOnClose)) return call.Disarm();
+    Doom(call, absl::CancelledError("the channel was closed"));
+  } else if (state_ == State::kBackoff && !WaitsOutBackoff(call)) {
+    Doom(call, NotConnected());
+  } else {
+    Wait(call);
+    SendWaiting();  // a draining connection failed while the next one is ready
+  }
+}
+
+void ChannelCore::End(ClientCall& call, const absl::Status& cause) {
+  if (call.session_ != nullptr) {
+    call.session_->EndCall(call, cause);
+  } else if (call.state_ == ClientCall::State::kWaiting) {
+    Unlink(call);
+    Doom(call, absl::Status(cause.code(), absl::StrCat(cause.message(), WhyWaiting())));
+  }
+}
+
+// What a call that never left was waiting for.
+std::string ChannelCore::WhyWaiting() const {
+  switch (state_) {
+    case State::kReady:
+      return absl::StrCat(" while ", session_->peer_address(), " was busy with ", session_->calls(),
+                          " other calls, all that it serves at once");
+    case State::kClosed:
+      return "";
+    case State::kConnecting:
+      if (session_ == nullptr) break;
+      return absl::StrCat(" while ", session_->peer_address(),
+                          " was connected but had sent no HELLO: does it speak Farcall?");
+    case State::kBackoff:
+      break;
+  }
+  if (last_error_.ok()) return absl::StrCat(" while connecting to ", endpoint_.ToString());
+  return absl::StrCat(" while connecting; the last attempt: ", last_error_.message());
+}
+
+void ChannelCore::Doom(ClientCall& call, const absl::Status& cause) {
+  call.state_ = ClientCall::State::kDone;
+  call.cause_ = WithOutcome(cause, Outcome::kNotSent);
+  doomed_.push_back(&call);
+  loop_->RunAtEndOfTurn(*this);
+}
+
+void ChannelCore::Run() {
+  // A callback may start a call that is doomed at once: it waits for the next round.
+  std::vector<ClientCall*> doomed;
+  doomed.swap(doomed_);
+  const auto keep = shared_from_this();
+  for (ClientCall* call : doomed) Finish(*call, call->cause_, {});
+}
+
+void ChannelCore::Finish(ClientCall& call, absl::Status status, Message reply) {
+  call.Disarm();
+  call.state_ = ClientCall::State::kDone;
+  if (call.cancel_key_ != 0) cancellable_.erase(call.cancel_key_);
+  const Outcome outcome = OutcomeOf(status);
+  if (status.ok()) {
+    ++stats_.succeeded;
+  } else {
+    ++stats_.failed;
+    if (outcome == Outcome::kNotSent) ++stats_.not_sent;
+    if (outcome == Outcome::kNotRun) ++stats_.not_run;
+    if (outcome == Outcome::kUnknown) ++stats_.unknown;
+  }
+  if (call.info_ != nullptr) call.info_->outcome = outcome;
+  call.OnDone(std::move(status), std::move(reply));
+}
+
+void ChannelCore::RequestCancel(uint64_t key) {
+  loop_->Post([core = shared_from_this(), key] {
+    const auto found = core->cancellable_.find(key);
+    if (found == core->cancellable_.end()) return;  // it crossed the answer
+    core->End(*found->second, absl::CancelledError("cancelled by the caller"));
+  });
+}
+
+void ChannelCore::Shutdown() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kClosed;
+  Disarm();
+  connecting_.reset();
+  const absl::Status reason = absl::CancelledError("the channel was closed");
+  while (first_waiting_ != nullptr) End(*first_waiting_, reason);
+  if (session_ != nullptr || !draining_.empty()) self_ = shared_from_this();
+  for (const auto& session : draining_) session->End(reason);
+  if (session_ != nullptr) session_->End(reason);
+}
+
+ChannelInfo ChannelCore::Info() const {
+  ChannelInfo info{.state = state_,
+                   .endpoint = endpoint_.ToString(),
+                   .connection = {},
+                   .last_error = last_error_,
+                   .stats = stats_};
+  if (state_ == State::kReady) info.connection = session_->connection_info();
+  return info;
+}
+
+}  // namespace farcall
