@@ -27,6 +27,10 @@ struct MessageLimits {
   // likes.
   uint32_t max_table_depth = 64;
   uint32_t max_tables = 1'000'000;
+  // Server: what a request may take when it is unpacked for a handler that speaks flatc's object
+  // API, at least twice its own bytes. Unpacking copies what a message shares, so that without a
+  // bound 100 KB become a gigabyte. A handler that reads the FlatBuffer in place needs none.
+  uint64_t max_unpacked_bytes = uint64_t{64} << 20;
   // Server: body and attachment bytes that the calls of one peer hold together, from their
   // announcement to their end. One larger request may come alone, small ones always. Half of the
   // TCP transport's receive pool: one peer must not take the memory of all.

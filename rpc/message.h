@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "farcall/rpc/buffer.h"
+#include "farcall/rpc/limits.h"
 
 namespace farcall {
 
@@ -70,16 +71,23 @@ class Head {
   alignas(8) std::array<std::byte, kInlineBytes> inline_;
 };
 
+// The memory behind `buffer`: of a small slot the whole, whatever part of it is used; the unused
+// pages of a large one were never touched.
+inline size_t HeldBytes(const Buffer& buffer) {
+  if (!buffer) return 0;
+  const size_t capacity = buffer.slot()->capacity;
+  return capacity <= kSmallPayloadBytes ? capacity : buffer.size();
+}
+
 struct Message {
   Head head;
   Buffer body;        // may be absent: then its size is 0
   Buffer attachment;  // likewise
 
   size_t payload_bytes() const { return body.size() + attachment.size(); }
-  // The memory behind it: whole slots, whatever part of them is used.
+  // The memory behind all of it.
   size_t held_bytes() const {
-    return head.spilled_bytes() + (body ? body.slot()->capacity : 0) +
-           (attachment ? attachment.slot()->capacity : 0);
+    return head.spilled_bytes() + HeldBytes(body) + HeldBytes(attachment);
   }
 };
 

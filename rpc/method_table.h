@@ -5,6 +5,7 @@
 #ifndef FARCALL_RPC_METHOD_TABLE_H_
 #define FARCALL_RPC_METHOD_TABLE_H_
 
+#include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -17,6 +18,7 @@ namespace farcall {
 
 class ServerCall;
 class Service;
+class UnpackPlan;
 
 // A method of a service object, ready to be called.
 struct BoundMethod {
@@ -25,6 +27,8 @@ struct BoundMethod {
   // Null for a streaming method: UNIMPLEMENTED until streams exist.
   absl::Status (*verify)(const Buffer& body, const MessageLimits& limits) = nullptr;
   void (*run)(const BoundMethod& method, ServerCall& call) = nullptr;
+  std::shared_ptr<const UnpackPlan> unpack =
+      nullptr;              // for the object API; null: nothing is unpacked
   bool on_workers = false;  // the handler may block: it runs on the server's worker pool
 };
 

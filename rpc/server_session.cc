@@ -148,8 +148,9 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
       Duration(static_cast<Duration::rep>(std::min(header.timeout_ns, kLongestTimeoutNs)));
   call.request_bytes_ = Total(sizes);
   call.whole_by_ = WholeBy(loop().now(), call.request_bytes_, options().keepalive);
+  calls_.emplace(header.call, &call);  // first: it may find no memory, and a timer must end
   loop().timers().Arm(call, std::min(call.expires_at_, call.whole_by_));
-  calls_.emplace(header.call, &call);
+  if (call.request_bytes_ > kSmallPayloadBytes) large_.emplace(ticket, header.call);
   held_bytes_ += call.request_bytes_;
   return {};
 }
@@ -160,6 +161,7 @@ void ServerSession::OnCall(const FrameHeader& header, Message message) {
   ServerCall& call = *found->second;
   call.request_ = std::move(message);
   call.whole_ = true;
+  if (call.request_bytes_ > kSmallPayloadBytes) large_.erase(call.ticket_);
   if (call.whole_by_ < call.expires_at_) loop().timers().Arm(call, call.expires_at_);
   const absl::Status verified = call.bound_->verify(call.body(), call.limits());
   if (!verified.ok()) {
@@ -173,7 +175,16 @@ void ServerSession::OnCall(const FrameHeader& header, Message message) {
 }
 
 void ServerSession::OnAbandoned(Ticket ticket, absl::Status status) {
-  // Rare: a payload that its sender gave up, or that no memory could be had for.
+  // A payload that its sender gave up, or that no memory could be had for. Large ones are found
+  // without a search, for a peer can begin and give up many.
+  if (const auto found = large_.find(ticket); found != large_.end()) {
+    const auto call = calls_.find(found->second);
+    large_.erase(found);
+    if (call == calls_.end() || call->second->ticket_ != ticket) return;  // given up here
+    Refuse(call->first, status);
+    Drop(*call->second);
+    return;
+  }
   for (const auto& [id, call] : calls_) {
     if (call->ticket_ != ticket || call->whole_) continue;
     Refuse(id, status);
@@ -287,6 +298,7 @@ size_t ServerSession::Orphan() {
     }
   }
   calls_.clear();
+  large_.clear();
   held_bytes_ = 0;
   return orphans;
 }

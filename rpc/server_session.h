@@ -56,6 +56,8 @@ class ServerSession final : public Session {
   ServerLoop& home_;
   std::shared_ptr<PeerIdentity> peer_;
   absl::flat_hash_map<uint64_t, ServerCall*> calls_;
+  // The ids of calls whose payload is large and on its way, or was given up here and not yet there.
+  absl::flat_hash_map<Ticket, uint64_t> large_;
   bool was_idle_ = false;    // at the last EndIfIdle
   uint64_t held_bytes_ = 0;  // of the requests of calls_, as they were announced
 };

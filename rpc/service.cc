@@ -22,6 +22,11 @@ absl::Status StatusOfException(const ServerCall& call) {
   }
 }
 
+absl::Status CheckUnpacked(const BoundMethod& method, const ServerCall& call) {
+  if (method.unpack == nullptr) return absl::OkStatus();
+  return method.unpack->Check(call.body(), call.limits(), method.info->name);
+}
+
 Service::Service(const ServiceInfo& info, ServiceOptions options)
     : info_(&info), options_(options) {
   methods_.reserve(info.methods.size());

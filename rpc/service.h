@@ -38,6 +38,7 @@
 #include "farcall/rpc/method_table.h"
 #include "farcall/rpc/msg.h"
 #include "farcall/rpc/server_call.h"
+#include "farcall/rpc/unpack_plan.h"
 
 namespace farcall {
 
@@ -85,6 +86,9 @@ concept ImplementsMethod =
 // The status for the exception that is being handled: INTERNAL, or CANCELLED when the call was.
 absl::Status StatusOfException(const ServerCall& call);
 
+// Whether the request may be unpacked for the object API (rpc/unpack_plan.h).
+absl::Status CheckUnpacked(const BoundMethod& method, const ServerCall& call);
+
 template <class M, class Impl>
 void RunInline(const BoundMethod& method, ServerCall& call) {
   auto& impl = *static_cast<Impl*>(method.implementation);
@@ -95,11 +99,14 @@ void RunInline(const BoundMethod& method, ServerCall& call) {
     if constexpr (HasInlineMethod<M, Impl>) {
       status = M::Invoke(impl, call.context(), *request, reply);
     } else {
-      typename M::Request::NativeTableType native_request;
-      typename M::Response::NativeTableType native_reply;
-      request->UnPackTo(&native_request);
-      status = M::Invoke(impl, call.context(), std::as_const(native_request), native_reply);
-      if (status.ok()) reply.Pack(native_reply);
+      status = CheckUnpacked(method, call);
+      if (status.ok()) {
+        typename M::Request::NativeTableType native_request;
+        typename M::Response::NativeTableType native_reply;
+        request->UnPackTo(&native_request);
+        status = M::Invoke(impl, call.context(), std::as_const(native_request), native_reply);
+        if (status.ok()) reply.Pack(native_reply);
+      }
     }
   } catch (...) {
     status = StatusOfException(call);
@@ -162,6 +169,7 @@ class Service {
     } else {
       method.run = &RunInline<M, Impl>;
       method.on_workers = options_.blocking;
+      if constexpr (!HasInlineMethod<M, Impl>) method.unpack = UnpackPlan::Of(*info_, M::info());
     }
     Bind(method);
   }

@@ -22,6 +22,7 @@ class TcpSubject : public Subject {
   std::string device() const override { return "kernel"; }
   Mode mode() const override { return mode_; }
   std::string path() const override { return "stream"; }
+  bool Knows(const Workload& /*workload*/) const override { return true; }
 
   absl::StatusOr<Measurement> Run(const Workload& workload,
                                   std::optional<int> server_core) override;

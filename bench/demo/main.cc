@@ -1,4 +1,5 @@
 // farcall_demo: what a call costs on this machine, beside what plain sockets cost.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,10 +33,13 @@ namespace farcall::bench {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: farcall_demo [--quick] [--json FILE] [--help]\n"
+    "usage: farcall_demo [--load] [--quick] [--json FILE] [--help]\n"
     "Measures calls between two processes, interleaved with plain sockets (the floor), and prints "
     "a table\n"
     "of both. The last line is the short answer.\n"
+    "  --load       small calls under load instead: many at once, on many connections, beside "
+    "large\n"
+    "               payloads and idle connections\n"
     "  --quick      about 40 s instead of about four minutes: fewer sizes and rounds\n"
     "  --json FILE  also write every record, one a case and round, to FILE\n";
 
@@ -53,6 +57,7 @@ constexpr std::array<std::string_view, 5> kOnlyInJson = {"virtual_machine", "opt
 
 struct Arguments {
   bool help = false;
+  bool load = false;
   bool quick = false;
   std::string json;  // empty: none
 };
@@ -64,6 +69,8 @@ std::optional<Arguments> Parse(int argc, char** argv) {
     const std::string_view argument = argv[i];
     if (argument == "--help") {
       arguments.help = true;
+    } else if (argument == "--load") {
+      arguments.load = true;
     } else if (argument == "--quick") {
       arguments.quick = true;
     } else if (argument == "--json" && i + 1 < argc) {
@@ -180,6 +187,14 @@ void PrintWarnings(const Outcome& outcome, const Cores& cores, double load) {
   for (const std::string& line : outcome.wrong_replies) std::cout << "WRONG: " << line << '\n';
 }
 
+// Idle connections are descriptors, here and in the server that inherits the limit.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int Demo(const Arguments& arguments) {
   std::ofstream json;
   if (!arguments.json.empty()) {
@@ -189,9 +204,12 @@ int Demo(const Arguments& arguments) {
       return EXIT_FAILURE;
     }
   }
+  RaiseDescriptorLimit();
   double load = 0;
   getloadavg(&load, 1);
-  const Plan plan = arguments.quick ? QuickPlan() : FullPlan();
+  const Plan plan = arguments.load    ? LoadPlan(arguments.quick)
+                    : arguments.quick ? QuickPlan()
+                                      : FullPlan();
   const Cores cores = ChooseCores();
   if (cores.client) {
     const absl::Status pinned = PinThisThread(*cores.client);

@@ -84,11 +84,19 @@ DistanceProbe ProbeOf(const Cores& cores) {
 Outcome RunRounds(const Plan& plan, const std::vector<std::unique_ptr<Subject>>& subjects,
                   const Cores& cores, const DistanceProbe& probe, const Progress& progress) {
   Outcome outcome;
-  const int total = plan.rounds * static_cast<int>(plan.workloads.size() * subjects.size());
+  int a_round = 0;
+  for (const Workload& workload : plan.workloads) {
+    a_round +=
+        static_cast<int>(std::count_if(subjects.begin(), subjects.end(), [&](const auto& subject) {
+          return subject->Knows(workload);
+        }));
+  }
+  const int total = plan.rounds * a_round;
   int number = 0;
   for (int round = 1; round <= plan.rounds; ++round) {
     for (const Workload& workload : plan.workloads) {
       for (const std::unique_ptr<Subject>& subject : subjects) {
+        if (!subject->Knows(workload)) continue;
         const std::string what = Describe(workload, *subject);
         progress(++number, total, what);
         const absl::Status status = Measure(workload, *subject, round, cores, probe, outcome);

@@ -19,6 +19,8 @@ class Subject {
   virtual std::string device() const = 0;     // "kernel", …
   virtual Mode mode() const = 0;
   virtual std::string path() const = 0;  // "eager", "rendezvous", "stream"
+  // Whether it can run `workload`; the others are passed over.
+  virtual bool Knows(const Workload& workload) const { return workload.alone(); }
 
   // Runs the workload once on the calling thread, against a server of its own (a process pinned to
   // `server_core`, unless empty or in process), and leaves nothing running: whatever spins or wakes

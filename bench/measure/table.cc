@@ -27,6 +27,9 @@ constexpr char kFootnote[] =
     "cores were.\n"
     "'rounds': those at that distance, which the row shows, of all that were measured.\n";
 
+constexpr char kLoadFootnote[] =
+    "'p50/alone' and 'p99/alone': ours with something beside it, divided by ours alone.\n";
+
 struct Row {
   std::string transport;
   std::string device;
@@ -39,18 +42,33 @@ struct Block {
   std::string kind;
   uint64_t bytes = 0;
   uint64_t outstanding = 0;
+  uint64_t connections = 1;
+  uint64_t idle_connections = 0;
+  uint64_t beside_bytes = 0;
   std::vector<Row> rows;
+
+  bool alone() const { return idle_connections == 0 && beside_bytes == 0; }
 };
+
+// What tells one block from another.
+auto KeyOf(const auto& of) {
+  return std::tie(of.kind, of.bytes, of.outstanding, of.connections, of.idle_connections,
+                  of.beside_bytes);
+}
 
 std::vector<Block> IntoBlocks(const std::vector<Record>& records) {
   std::vector<Block> blocks;
   for (const Record& record : records) {
-    auto block = std::find_if(blocks.begin(), blocks.end(), [&](const Block& known) {
-      return std::tie(known.kind, known.bytes, known.outstanding) ==
-             std::tie(record.kind, record.bytes, record.outstanding);
-    });
+    auto block = std::find_if(blocks.begin(), blocks.end(),
+                              [&](const Block& known) { return KeyOf(known) == KeyOf(record); });
     if (block == blocks.end()) {
-      block = blocks.insert(block, {record.kind, record.bytes, record.outstanding, {}});
+      block = blocks.insert(block, {.kind = record.kind,
+                                    .bytes = record.bytes,
+                                    .outstanding = record.outstanding,
+                                    .connections = record.connections,
+                                    .idle_connections = record.idle_connections,
+                                    .beside_bytes = record.beside_bytes,
+                                    .rows = {}});
     }
     auto row = std::find_if(block->rows.begin(), block->rows.end(), [&](const Row& known) {
       return std::tie(known.transport, known.device, known.mode, known.path) ==
@@ -102,11 +120,40 @@ const Row* FloorOf(const Block& block, const Row& row) {
   return floor == block.rows.end() ? nullptr : &*floor;
 }
 
-std::string FormatRatio(const Block& block, const Row& row) {
+// The row that says what `row` of `block` would be with nothing beside it; nullptr when there is
+// none.
+const Row* AloneOf(const std::vector<Block>& blocks, const Block& block, const Row& row) {
+  Block alone = block;
+  alone.idle_connections = 0;
+  alone.beside_bytes = 0;
+  for (const Block& candidate : blocks) {
+    if (KeyOf(candidate) != KeyOf(alone)) continue;
+    const auto same =
+        std::find_if(candidate.rows.begin(), candidate.rows.end(), [&](const Row& other) {
+          return other.transport == row.transport && other.mode == row.mode;
+        });
+    if (same != candidate.rows.end()) return &*same;
+  }
+  return nullptr;
+}
+
+// What a row is judged by, and the head of that column.
+struct Judgement {
+  Figure figure;
+  const char* name;
+};
+
+Judgement JudgementOf(const Block& block) {
+  if (block.beside_bytes > 0) return {&Record::p99_us, "p99/alone"};
+  if (block.idle_connections > 0) return {JudgedBy(block.kind), "p50/alone"};
+  return {JudgedBy(block.kind), block.kind == NameOf(Case::kLatency) ? "time/floor" : "rate/floor"};
+}
+
+std::string FormatRatio(const std::vector<Block>& blocks, const Block& block, const Row& row) {
   if (IsFloor(row)) return "floor";
-  const Row* floor = FloorOf(block, row);
-  if (floor == nullptr) return "-";
-  const std::optional<Ratio> ratio = RatioOf(JudgedBy(block.kind), row.rounds, floor->rounds);
+  const Row* other = block.alone() ? FloorOf(block, row) : AloneOf(blocks, block, row);
+  if (other == nullptr) return "-";
+  const std::optional<Ratio> ratio = RatioOf(JudgementOf(block).figure, row.rounds, other->rounds);
   if (!ratio) return "no round at one core distance";
   return Format("%.2f (%.2f-%.2f)", ratio->median, ratio->lowest, ratio->highest);
 }
@@ -119,7 +166,7 @@ std::string FormatCpu(const Rounds& rounds) {
   return values.empty() ? "-" : FormatFigure(Median(std::move(values)));
 }
 
-std::string FormatRow(const Block& block, const Row& row) {
+std::string FormatRow(const std::vector<Block>& blocks, const Block& block, const Row& row) {
   const Rounds rounds = LargestGroup(row.rounds);
   const std::string name = row.transport + " " + row.mode;
   return Format("  %-16s %9s %9s %9s %9s %8s  %-9s %zu/%zu  %s\n", name.c_str(),
@@ -128,7 +175,24 @@ std::string FormatRow(const Block& block, const Row& row) {
                 FormatFigure(MedianOf(&Record::calls_per_s, rounds)).c_str(),
                 FormatFigure(MedianOf(&Record::mb_per_s, rounds)).c_str(),
                 FormatCpu(rounds).c_str(), NameOf(GroupOf(rounds.front().core_distance_ns)),
-                rounds.size(), row.rounds.size(), FormatRatio(block, row).c_str());
+                rounds.size(), row.rounds.size(), FormatRatio(blocks, block, row).c_str());
+}
+
+std::string Title(const Block& block) {
+  std::string title =
+      Format("%s %s, %llu outstanding", block.kind.c_str(), FormatBytes(block.bytes).c_str(),
+             static_cast<unsigned long long>(block.outstanding));
+  if (block.connections > 1) {
+    title += Format(" over %llu connections", static_cast<unsigned long long>(block.connections));
+  }
+  if (block.idle_connections > 0) {
+    title += Format(", beside %llu idle connections",
+                    static_cast<unsigned long long>(block.idle_connections));
+  }
+  if (block.beside_bytes > 0) {
+    title += ", beside payloads of " + FormatBytes(block.beside_bytes) + " on its connection";
+  }
+  return title + "\n";
 }
 
 }  // namespace
@@ -143,17 +207,17 @@ std::string FormatBytes(uint64_t bytes) {
 
 std::string FormatTable(const std::vector<Record>& records) {
   std::string out;
-  for (const Block& block : IntoBlocks(records)) {
-    const bool lower_is_better = block.kind == NameOf(Case::kLatency);
-    out += Format("%s %s, %llu outstanding\n", block.kind.c_str(), FormatBytes(block.bytes).c_str(),
-                  static_cast<unsigned long long>(block.outstanding));
-    out +=
-        Format("  %-16s %9s %9s %9s %9s %8s  %-9s %s  %s\n", "", "p50 us", "p99 us", "calls/s",
-               "MB/s", "CPU us", "cores", "rounds", lower_is_better ? "time/floor" : "rate/floor");
-    for (const Row& row : block.rows) out += FormatRow(block, row);
+  const std::vector<Block> blocks = IntoBlocks(records);
+  bool all_alone = true;
+  for (const Block& block : blocks) {
+    all_alone = all_alone && block.alone();
+    out += Title(block);
+    out += Format("  %-16s %9s %9s %9s %9s %8s  %-9s %s  %s\n", "", "p50 us", "p99 us", "calls/s",
+                  "MB/s", "CPU us", "cores", "rounds", JudgementOf(block).name);
+    for (const Row& row : block.rows) out += FormatRow(blocks, block, row);
     out += '\n';
   }
-  return out + kFootnote;
+  return out + kFootnote + (all_alone ? "" : kLoadFootnote);
 }
 
 std::string FormatHeadline(const std::vector<Record>& records) {

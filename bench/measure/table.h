@@ -12,8 +12,10 @@ namespace farcall::bench {
 
 // One block a case and size, one row a transport and mode with its medians over the rounds. A row
 // of a transport "tcp" ends with its ratio to the row of "floor/tcp" in the same mode, where there
-// is one: round trip (p50) for latency, calls/s for throughput, MB/s for bulk. Rows keep the order
-// in which records first name them. A footnote explains the columns.
+// is one: round trip (p50) for latency, calls/s for throughput, MB/s for bulk. Where something went
+// on beside the calls, it is the ratio to the same row alone: p99 beside payloads, p50 beside idle
+// connections. Rows keep the order in which records first name them. A footnote explains the
+// columns.
 std::string FormatTable(const std::vector<Record>& records);
 
 // The first latency that has a floor, in a line; empty when none has.

@@ -34,6 +34,9 @@ struct Workload {
   std::chrono::nanoseconds duration = std::chrono::seconds(1);  // measured, after the warm-up
   std::chrono::nanoseconds warm_up =
       std::chrono::milliseconds(100);  // runs the same, recorded nowhere
+
+  // One connection, and nothing beside it.
+  bool alone() const { return connections == 1 && idle_connections == 0 && beside_bytes == 0; }
 };
 
 struct Measurement {

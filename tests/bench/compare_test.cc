@@ -145,6 +145,29 @@ TEST_CASE("a row without a floor of its own is compared with none") {
   CHECK(FormatHeadline(records).empty());
 }
 
+TEST_CASE("a row with something beside it is compared with itself alone") {
+  Rounds records = AsFloor({Round(1, kNearNs, 1)});
+  records.push_back(Round(1, kNearNs, 10));
+  records.back().p99_us = 20;
+  Record beside = records.back();
+  beside.beside_bytes = uint64_t{1} << 30;
+  beside.p99_us = 50;
+  records.push_back(beside);
+  Record crowded = records[1];
+  crowded.idle_connections = 1000;
+  crowded.p50_us = 11;
+  records.push_back(crowded);
+  const std::string table = FormatTable(records);
+  CAPTURE(table);
+  const size_t payloads =
+      table.find("1 outstanding, beside payloads of 1024 MiB on its connection");
+  const size_t crowd = table.find("1 outstanding, beside 1000 idle connections");
+  REQUIRE(payloads != std::string::npos);
+  REQUIRE(crowd != std::string::npos);
+  CHECK(table.find("p99/alone", payloads) < table.find("2.50 (2.50-2.50)"));
+  CHECK(table.find("p50/alone", crowd) < table.find("1.10 (1.10-1.10)"));
+}
+
 TEST_CASE("a table judges throughput by calls and bulk by bytes a second") {
   Rounds records;
   for (const char* kind : {"throughput", "bulk_request"}) {

@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 
@@ -129,12 +130,37 @@ Usage Usage::Now() {
   return usage;
 }
 
+std::string Rounds::Trouble(size_t faults_a_round) const {
+  const size_t third = after_.size() / 3;
+  const auto least = [&](size_t from, size_t Usage::*what) {
+    size_t smallest = after_.at(from).*what;
+    for (size_t i = from; i < from + third; ++i) smallest = std::min(smallest, after_[i].*what);
+    return smallest;
+  };
+  const auto growth = [&](size_t Usage::*what) {
+    const size_t first = least(0, what);
+    const size_t last = least(after_.size() - third, what);
+    return last > first ? last - first : 0;
+  };
+  const size_t rounds = after_.size() - third;  // between the middles of both
+  const size_t heap = growth(&Usage::heap_bytes), resident = growth(&Usage::resident_bytes),
+               descriptors = growth(&Usage::descriptors);
+  if (heap <= rounds * faults_a_round * sizeof(void*) && resident <= (2 << 20) &&
+      descriptors < rounds / 2) {
+    return {};
+  }
+  return "after " + std::to_string(rounds) + " rounds of " + std::to_string(faults_a_round) +
+         " faults: " + std::to_string(heap) + " bytes of heap, " + std::to_string(resident) +
+         " resident and " + std::to_string(descriptors) + " descriptors more";
+}
+
 // ---- bodies ----
 
 std::string AskBody(const std::string& action, uint64_t number, size_t data_bytes) {
   flatbuffers::FlatBufferBuilder builder;
   const auto action_at = builder.CreateString(action);
-  const auto data_at = builder.CreateVector(std::vector<uint8_t>(data_bytes, 3));
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> data_at;  // none: it would be echoed
+  if (data_bytes > 0) data_at = builder.CreateVector(std::vector<uint8_t>(data_bytes, 3));
   builder.Finish(farcall::testing::CreateAsk(builder, action_at, number, data_at));
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
 }

@@ -83,6 +83,19 @@ struct Usage {
   size_t descriptors = 0;
 };
 
+// What is used after each of several equal rounds of faults, and whether it stays flat. The least
+// of the last rounds is held against the least of the first: what was only late to be freed does
+// not count, what is forgotten each time does.
+class Rounds {
+ public:
+  void Add() { after_.push_back(Usage::Now()); }
+  // Empty when a fault costs less than a pointer for ever, and no round a descriptor.
+  std::string Trouble(size_t faults_a_round) const;
+
+ private:
+  std::vector<Usage> after_;
+};
+
 // The bytes of well-formed FlatBuffers.
 std::string AskBody(const std::string& action = {}, uint64_t number = 0, size_t data_bytes = 0);
 std::string AnswerBody(const std::string& text, size_t data_bytes = 0);

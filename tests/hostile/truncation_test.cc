@@ -176,7 +176,7 @@ TEST_CASE("a server that falls silent after any byte: the call ends and says so"
   LogLines log;
   const std::string says = ServerSays(FirstCallId());
   CutServer server;
-  CutClients clients(server.listener.address(), says.size() + 1, milliseconds(1500), {});
+  CutClients clients(server.listener.address(), says.size() + 1, seconds(3), {});
   std::vector<Peer> peers = server.Serve(says.size() + 1, says.substr(0, Greeting().size()));
   for (size_t bytes = Greeting().size(); bytes <= says.size(); ++bytes) {
     REQUIRE(peers[bytes].Hear(kRequest));

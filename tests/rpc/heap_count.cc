@@ -8,15 +8,22 @@
 
 namespace {
 std::atomic<uint64_t> allocations{0};
+std::atomic<uint64_t> allocated_bytes{0};
+
+void Count(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  allocated_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
 }  // namespace
 
 namespace farcall {
 uint64_t HeapAllocations() { return allocations.load(); }
+uint64_t HeapBytes() { return allocated_bytes.load(); }
 }  // namespace farcall
 
 // All forms, so that sanitizers see each pair whole.
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  allocations.fetch_add(1, std::memory_order_relaxed);
+  Count(bytes);
   return std::malloc(bytes);
 }
 void* operator new(size_t bytes) {
@@ -24,7 +31,7 @@ void* operator new(size_t bytes) {
   throw std::bad_alloc();
 }
 void* operator new(size_t bytes, std::align_val_t alignment) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
+  Count(bytes);
   const auto unit = static_cast<size_t>(alignment);
   if (void* memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit)) return memory;
   throw std::bad_alloc();

@@ -9,6 +9,8 @@ namespace farcall {
 
 // Calls of operator new so far, on all threads.
 uint64_t HeapAllocations();
+// Bytes that they asked for.
+uint64_t HeapBytes();
 
 }  // namespace farcall
 

@@ -169,7 +169,8 @@ std::string Describe(const Profile& before, const Profile& after) {
 const std::vector<std::string> kSends = {"sendto", "sendmsg", "write", "writev"};
 const std::vector<std::string> kReceives = {"recvfrom", "recvmsg", "read", "readv"};
 
-// Some are the tracer's doing: a call that is preempted is looked at again.
+// What a process does before and after its calls differs a little from run to run, and a thread
+// that sleeps looks around now and then: far less than one in each of a thousand calls.
 constexpr int64_t kSlack = 20;
 
 TEST_CASE("a steady blocking call is one send and one receive a side") {
@@ -190,8 +191,8 @@ TEST_CASE("a steady blocking call is one send and one receive a side") {
     CHECK(Rise(few.*side, many.*side, kSends) <= 1000 + kSlack);
     CHECK(Rise(few.*side, many.*side, kReceives) <= 1000 + kSlack);
   }
-  CHECK(Rise(few.client, many.client, {"futex"}) <= 0);
-  if (mode == "busy") CHECK(Rise(few.server, many.server, {"futex"}) <= 0);
+  CHECK(Rise(few.client, many.client, {"futex"}) <= kSlack);
+  CHECK(Rise(few.server, many.server, {"futex"}) <= kSlack);
 }
 
 // For this process and its children.

@@ -258,7 +258,7 @@ TEST_CASE("limits") {
     const Ticket second = roomy.Push("", Pattern(70000));
     roomy.RunDones();
     CHECK(roomy.ended.at(second).status.message() ==
-          "send queue: a message that holds 131072 bytes does not fit beside the 524288 that wait "
+          "send queue: a message that holds 70000 bytes does not fit beside the 300000 that wait "
           "already (max_queued_bytes 300000)");
     limits.max_queued_bytes = 10;
     Wire tight(limits);
