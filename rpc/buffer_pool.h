@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "farcall/rpc/buffer.h"
+#include "farcall/rpc/limits.h"
 
 namespace farcall {
 
@@ -48,7 +49,7 @@ class SlabSource {
 std::unique_ptr<SlabSource> PlainMemory();
 
 // Slots up to this are small: what a message without a large payload needs (rpc/transport.h).
-inline constexpr size_t kMaxSmallSlot = size_t{64} << 10;
+inline constexpr size_t kMaxSmallSlot = kSmallPayloadBytes;
 
 struct BufferPoolOptions {
   const char* name = "buffers";        // said in errors: "<name> pool: …"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/metadata.h"
@@ -16,11 +15,9 @@ namespace {
 // method knows its id only.
 absl::Status Refused(const absl::Status& said, std::string_view method) {
   const bool named = Std(said.message()).find(method) != std::string_view::npos;
-  absl::Status status(said.code(),
-                      named ? said.message() : absl::StrCat(Absl(method), ": ", said.message()));
-  said.ForEachPayload(
-      [&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
-  return WithOutcome(std::move(status), Outcome::kNotRun);
+  return WithOutcome(
+      named ? said : Reworded(said, absl::StrCat(Absl(method), ": ", said.message())),
+      Outcome::kNotRun);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 // Asio keeps two blocks of each kind for the thread that is inside of io_context::run; everywhere
 // else each frame of an asio::awaitable is a heap allocation. A loop runs most of its work outside
 // of its io_context, so it keeps such blocks of its own. The class that holds them is a detail of
-// Asio (boost/asio/detail/thread_info_base.hpp, the same from 1.74 to 1.83 at least): were it to go
-// away, this file may be empty, at the price of the allocations.
+// Asio (boost/asio/detail/thread_info_base.hpp of Boost 1.81): were it to go away, this file may be
+// empty, at the price of the allocations.
 
 #ifndef FARCALL_RPC_COROUTINE_MEMORY_H_
 #define FARCALL_RPC_COROUTINE_MEMORY_H_

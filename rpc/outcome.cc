@@ -44,4 +44,11 @@ absl::Status WithOutcome(absl::Status status, Outcome outcome) {
   return status;
 }
 
+absl::Status Reworded(const absl::Status& status, absl::string_view message) {
+  absl::Status reworded(status.code(), message);
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { reworded.SetPayload(url, payload); });
+  return reworded;
+}
+
 }  // namespace farcall

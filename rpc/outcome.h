@@ -5,6 +5,7 @@
 #define FARCALL_RPC_OUTCOME_H_
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace farcall {
 
@@ -25,6 +26,9 @@ bool NeverRan(const absl::Status& status);
 
 // `status` with the outcome attached. Not for OK.
 absl::Status WithOutcome(absl::Status status, Outcome outcome);
+
+// `status` with another message; its payloads, the outcome among them, stay.
+absl::Status Reworded(const absl::Status& status, absl::string_view message);
 
 }  // namespace farcall
 

@@ -13,6 +13,9 @@
 namespace farcall {
 namespace {
 
+// Room for so many calls is made with a connection's first one.
+constexpr size_t kFirstCalls = 16;
+
 // A hostile timeout must not overflow the clock; nobody waits longer than this.
 constexpr uint64_t kLongestTimeoutNs = uint64_t{365} * 24 * 3600 * 1'000'000'000;
 
@@ -148,6 +151,8 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
       Duration(static_cast<Duration::rep>(std::min(header.timeout_ns, kLongestTimeoutNs)));
   call.request_bytes_ = Total(sizes);
   call.whole_by_ = WholeBy(loop().now(), call.request_bytes_, options().keepalive);
+  // A smaller table would grow now and then as calls come and go.
+  if (calls_.capacity() == 0) calls_.reserve(kFirstCalls);
   calls_.emplace(header.call, &call);  // first: it may find no memory, and a timer must end
   loop().timers().Arm(call, std::min(call.expires_at_, call.whole_by_));
   if (call.request_bytes_ > kSmallPayloadBytes) large_.emplace(ticket, header.call);

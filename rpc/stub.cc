@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/channel_core.h"
@@ -20,10 +19,7 @@ absl::Status HeldUpServer(const absl::Status& late) {
                    "; the blocking call was made by a handler on its server's loop, which served "
                    "nobody meanwhile: see ServiceOptions::blocking, or call asynchronously");
   Log(LogLevel::kWarning, absl::StrCat("server: ", hint));
-  absl::Status told(late.code(), hint);
-  late.ForEachPayload(
-      [&](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
-  return told;
+  return Reworded(late, hint);
 }
 
 // A blocked thread's call; both of its faces live on that thread's stack.

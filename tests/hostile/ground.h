@@ -89,7 +89,8 @@ struct Usage {
 class Rounds {
  public:
   void Add() { after_.push_back(Usage::Now()); }
-  // Empty when a fault costs less than a pointer for ever, and no round a descriptor.
+  // Empty when a fault costs less than a pointer for ever, beside one connection that lingers, and
+  // no round a descriptor.
   std::string Trouble(size_t faults_a_round) const;
 
  private:

@@ -4,12 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "farcall/rpc/limits.h"
 
 namespace farcall::faulty {
 namespace {
-
-// Payloads up to this keep their order (rpc/transport.h).
-constexpr size_t kSmallPayload = size_t{64} << 10;
 
 // A cut "while" a message is on its way: within the time of some chunks.
 constexpr Duration kMoment = std::chrono::milliseconds(2);
@@ -184,10 +182,10 @@ void FaultyConnection::OnMessage(Ticket ticket, Message message) {
 }
 
 TimePoint FaultyConnection::DeliveryTime(size_t payload_bytes) {
-  TimePoint& last = last_delivery_[payload_bytes > kSmallPayload ? 1 : 0];
+  TimePoint& last = last_delivery_[payload_bytes > kSmallPayloadBytes ? 1 : 0];
   TimePoint due = After(loop_.now(), dice_.Wait(plan_.deliver));
   // Small ones keep their order; large ones are free, but share the slow wire.
-  if (payload_bytes <= kSmallPayload || plan_.bytes_per_second > 0) due = std::max(due, last);
+  if (payload_bytes <= kSmallPayloadBytes || plan_.bytes_per_second > 0) due = std::max(due, last);
   if (plan_.bytes_per_second > 0) {
     const double seconds =
         static_cast<double>(payload_bytes) / static_cast<double>(plan_.bytes_per_second);

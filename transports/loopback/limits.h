@@ -5,12 +5,13 @@
 
 #include <cstddef>
 
+#include "farcall/rpc/limits.h"
 #include "farcall/rpc/message.h"
 
 namespace farcall::loopback {
 
 // Payloads up to this arrive with their head, in order; it is the bound that rpc/transport.h names.
-inline constexpr size_t kLargePayload = size_t{64} << 10;
+inline constexpr size_t kLargePayload = kSmallPayloadBytes;
 
 // A large payload's step in one turn: what a small message waits for at most when the receiver
 // wants a copy, some tens of microseconds.

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "farcall/rpc/clock.h"
+#include "farcall/rpc/limits.h"
 
 namespace farcall::tcp {
 
@@ -19,6 +20,7 @@ inline constexpr size_t kPrefixBytes = 24;
 // Payloads up to this travel inside their MESSAGE record and keep their order; larger ones go in
 // chunks. It is the contract's bound for "small" (rpc/transport.h).
 inline constexpr uint64_t kMaxInlinePayload = uint64_t{64} << 10;
+static_assert(kMaxInlinePayload == kSmallPayloadBytes);
 
 // How long a small message may wait for the wire behind a large one: at 5 GB/s one chunk takes
 // 50 us, and its system call's fixed cost (about 1 us) is still lost in it.
