@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "farcall/rpc/call.h"
-#include "farcall/rpc/planted.h"
 
 namespace farcall {
 
@@ -36,7 +35,7 @@ class CallTable {
     const uint64_t index = id & UINT32_MAX;
     if (index >= slots_.size()) return nullptr;
     const Slot& slot = slots_[static_cast<size_t>(index)];
-    return slot.generation == id >> 32 || FARCALL_PLANTED(kReplyBySlot) ? slot.call : nullptr;
+    return slot.generation == id >> 32 ? slot.call : nullptr;
   }
 
   void Erase(const ClientCall& call) {

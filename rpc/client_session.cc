@@ -108,6 +108,7 @@ void ClientSession::EndCall(ClientCall& call, const absl::Status& cause) {
       connection().Withdraw(call.ticket_);
       break;
     case ClientCall::State::kAwaiting:
+      if (FARCALL_PLANTED(kCancelIgnoredInAwaiting) && absl::IsCancelled(cause)) break;
       EndSent(call, With(cause, call.reply_ticket_ == 0 ? " before the reply of "
                                                         : " while the reply came from "));
       break;
@@ -136,6 +137,15 @@ absl::Status ClientSession::CheckReply(MessageSizes sizes) const {
   return absl::OkStatus();
 }
 
+ClientCall* ClientSession::CallOf(const FrameHeader& reply) const {
+  if (FARCALL_PLANTED(kReplyBySlot)) {
+    return calls_.FindIf([&reply](const ClientCall& call) {
+      return static_cast<uint32_t>(call.id_) == static_cast<uint32_t>(reply.call);
+    });
+  }
+  return calls_.Find(reply.call);
+}
+
 Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
                                    std::span<const std::byte> /*head*/, MessageSizes sizes) {
   if (header.type != FrameType::kReply) {
@@ -144,7 +154,7 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   if (header.status != 0 && (sizes.body != 0 || sizes.attachment != 0)) {
     return {.refused = Violation("a payload on a REPLY with an error status"), .attachment = {}};
   }
-  ClientCall* call = calls_.Find(header.call);
+  ClientCall* call = CallOf(header);
   if (call == nullptr) {
     owner_.OnLateReply();
     return {.refused = absl::CancelledError("a reply to a call that has ended"), .attachment = {}};
@@ -162,7 +172,7 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
 }
 
 void ClientSession::OnCall(const FrameHeader& header, Message message) {
-  ClientCall* call = calls_.Find(header.call);
+  ClientCall* call = CallOf(header);
   if (call == nullptr) {
     owner_.OnLateReply();
     return;

@@ -122,9 +122,9 @@ class ServerState {
     shut_down_changed_.notify_all();
     if (drained) return absl::OkStatus();
     if (const size_t held = loops_.size() - cut->loops; held > 0) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          held, " of ", loops_.size(), " loops are held up by a handler or driven by nobody; ",
-          Count(shared_.counters.calls_running), " calls run and will be cut short"));
+      return absl::DeadlineExceededError(
+          absl::StrCat(held, " of ", loops_.size(), " loops are held up by a handler; ",
+                       Count(shared_.counters.calls_running), " calls run and will be cut short"));
     }
     if (cut->calls == 0) return absl::OkStatus();
     return absl::DeadlineExceededError(

@@ -1,7 +1,11 @@
 // The simulated clients: channels and the calls on them.
 
+#include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "farcall/tests/simulation/simulation.h"
@@ -58,7 +62,7 @@ Duration Simulation::SomeTimeout() {
   }
 }
 
-void Simulation::Throw(CallRecord& call) {
+void Simulation::ChooseErrand(CallRecord& call) {
   constexpr Conduct kStaying[] = {Conduct::Wait, Conduct::Wait, Conduct::WaitStubbornly};
   constexpr Conduct kQuick[] = {Conduct::Answer, Conduct::Answer, Conduct::Answer, Conduct::Answer,
                                 Conduct::Fail,   Conduct::Throw,  Conduct::Forget};
@@ -71,9 +75,8 @@ void Simulation::Throw(CallRecord& call) {
   if (dice_.Throw(4) == 0) call.report_attachment_bytes = SomeBytes();
 }
 
-absl::StatusOr<Builder<Errand>> Simulation::Request(const CallRecord& call,
-                                                    const Channel& channel) {
-  Builder<Errand> request(channel.pool(), 0);
+absl::StatusOr<Builder<Errand>> Simulation::Request(const CallRecord& call) {
+  Builder<Errand> request(clients_[call.channel].channel->pool(), 0);
   flatbuffers::Offset<flatbuffers::Vector<uint8_t>> data_at;
   if (call.data_bytes > 0) {
     uint8_t* data = nullptr;
@@ -91,53 +94,89 @@ absl::StatusOr<Builder<Errand>> Simulation::Request(const CallRecord& call,
   return request;
 }
 
-void Simulation::StartCall(size_t client) {
+Simulation::Call& Simulation::NewCall(size_t client, Caller& caller) {
   CallRecord& record = ledger_.NewCall();
   record.channel = client;
   record.loop = clients_[client].loop;
-  Throw(record);
-  const Duration timeout = SomeTimeout();
-  record.deadline =
-      clock_.Now() + (timeout == Duration(0) ? plan_.channel.default_timeout : timeout);
-  history_.Add(Did::kStart, record.number, client, static_cast<uint64_t>(timeout.count() / 1000));
-  auto call = std::make_shared<Call>(record);
-  calls_.push_back(call);
-  // The call holds its channel by itself: this copy of the handle must not outlive the step.
-  Channel channel = *clients_[client].channel;
-  absl::StatusOr<Builder<Errand>> request = Request(record, channel);
-  if (!request.ok()) return ledger_.NotPrepared(record);
-  CallOptions options{.timeout = timeout,
+  ChooseErrand(record);
+  record.timeout = SomeTimeout();
+  record.deadline = clock_.Now() + (record.timeout == Duration(0) ? plan_.channel.default_timeout
+                                                                  : record.timeout);
+  history_.Add(Did::kStart, record.number, client,
+               static_cast<uint64_t>(record.timeout.count() / 1000));
+  caller.call = &record;
+  return calls_.emplace_back(Call{record, caller});
+}
+
+template <class Token>
+auto Simulation::Send(Call& call, Builder<Errand>&& request, Token&& token) {
+  CallOptions options{.timeout = call.record.timeout,
                       .wait_for_ready = dice_.Throw(2) == 0,
-                      .metadata = {{"number", std::to_string(record.number)}},
-                      .info = &call->info};
+                      .metadata = {{"number", std::to_string(call.record.number)}},
+                      .info = &call.info};
   if (dice_.Throw(8) == 0) options.metadata.Add("filler", std::string(dice_.Throw(3000), '\xff'));
-  auto token = asio::bind_cancellation_slot(
-      call->cancel.slot(),
-      [this, call](const absl::StatusOr<Msg<Report>>& reply) { OnEnded(call, reply); });
-  if (record.stays) {
-    AsyncCall<Errands::StayMethod>(channel, *std::move(request), options, std::move(token));
-  } else {
-    AsyncCall<Errands::RunMethod>(channel, *std::move(request), options, std::move(token));
+  Channel& channel = *clients_[call.record.channel].channel;
+  if (call.record.stays) {
+    return AsyncCall<Errands::StayMethod>(channel, std::move(request), options,
+                                          std::forward<Token>(token));
   }
+  return AsyncCall<Errands::RunMethod>(channel, std::move(request), options,
+                                       std::forward<Token>(token));
+}
+
+void Simulation::StartCall(size_t client) {
+  Call& call = NewCall(client, callers_.emplace_back());
+  absl::StatusOr<Builder<Errand>> request = Request(call.record);
+  if (!request.ok()) return ledger_.NotPrepared(call.record);
+  Send(call, *std::move(request),
+       asio::bind_cancellation_slot(
+           call.caller.cancel.slot(),
+           [this, &call](const absl::StatusOr<Msg<Report>>& reply) { OnEnded(call, reply); }));
+}
+
+// Looks the channel up for each call and keeps no handle of it: it may be closed meanwhile.
+asio::awaitable<void> Simulation::CallInTurn(size_t client, uint64_t calls, Caller& caller) {
+  for (; calls > 0 && !caller.cancelled && !ending_ && clients_[client].channel; --calls) {
+    Call& call = NewCall(client, caller);
+    call.record.in_coroutine = true;
+    absl::StatusOr<Builder<Errand>> request = Request(call.record);
+    if (!request.ok()) {
+      ledger_.NotPrepared(call.record);
+      continue;
+    }
+    const absl::StatusOr<Msg<Report>> reply =
+        co_await Send(call, *std::move(request), asio::use_awaitable);
+    OnEnded(call, reply);
+  }
+}
+
+void Simulation::StartCoroutine(size_t client) {
+  const uint64_t calls = 1 + dice_.Throw(4);
+  history_.Add(Did::kSpawn, client, calls);
+  Caller& caller = callers_.emplace_back();
+  asio::co_spawn(
+      loops_[clients_[client].loop]->executor(), CallInTurn(client, calls, caller),
+      asio::bind_cancellation_slot(caller.cancel.slot(), [this](const std::exception_ptr& thrown) {
+        ledger_.Require(thrown == nullptr, "a coroutine that makes calls threw");
+      }));
 }
 
 void Simulation::CancelCall() {
   if (calls_.empty()) return;
   // The young ones: most of the old are over, and cancelling those must do nothing.
   const size_t back = dice_.Throw(std::min<size_t>(calls_.size(), 12));
-  Call& call = *calls_[calls_.size() - 1 - back];
-  history_.Add(Did::kCancel, call.record.number);
-  call.record.cancelled = true;
-  call.cancel.emit(asio::cancellation_type::terminal);
+  Caller& caller = calls_[calls_.size() - 1 - back].caller;
+  history_.Add(Did::kCancel, caller.call->number);
+  caller.cancelled = caller.call->cancelled = true;
+  caller.cancel.emit(asio::cancellation_type::terminal);
 }
 
-// In a callback: anything may be done from here.
-void Simulation::OnEnded(const std::shared_ptr<Call>& call,
-                         const absl::StatusOr<Msg<Report>>& reply) {
-  ledger_.Ended(call->record, reply, call->info.reply_metadata);
-  ledger_.Require(call->info.outcome == call->record.outcome,
+// In a callback or a coroutine: anything may be done from here.
+void Simulation::OnEnded(const Call& call, const absl::StatusOr<Msg<Report>>& reply) {
+  ledger_.Ended(call.record, reply, call.info.reply_metadata);
+  ledger_.Require(call.info.outcome == call.record.outcome,
                   "a call's CallInfo and its status tell different outcomes");
-  const size_t client = call->record.channel;
+  const size_t client = call.record.channel;
   if (ending_ || !clients_[client].channel) return;
   switch (dice_.Throw(24)) {
     case 0:

@@ -64,6 +64,8 @@ std::string History::Words(const Entry& entry) {
     case Did::kStart:
       return absl::StrCat("call ", a, " starts on channel ", entry.b, ", timeout ",
                           static_cast<int64_t>(entry.c), " us");
+    case Did::kSpawn:
+      return absl::StrCat("a coroutine is to make ", entry.b, " calls on channel ", a);
     case Did::kUnprepared:
       return absl::StrCat("call ", a, " finds no memory for its request");
     case Did::kCancel:

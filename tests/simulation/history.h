@@ -16,6 +16,7 @@ enum class Did : uint8_t {
   kTurn,        // loop a
   kAdvance,     // a microseconds
   kStart,       // call a on channel b, with a timeout of c microseconds
+  kSpawn,       // a coroutine for b calls on channel a
   kUnprepared,  // call a: there was no memory for its request
   kCancel,      // call a
   kEnd,         // call a with code b and outcome c

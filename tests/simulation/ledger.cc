@@ -45,7 +45,8 @@ size_t Ledger::OpenOn(size_t channel) const {
 
 std::string Ledger::Describe(const CallRecord& call) const {
   return absl::StrCat("call ", call.number, " (", EnumNameConduct(call.conduct), ", ran ", call.ran,
-                      " times", call.cancelled ? ", cancelled" : "",
+                      " times", call.in_coroutine ? ", in a coroutine" : "",
+                      call.cancelled ? ", cancelled" : "",
                       call.closed ? ", its channel was closed" : "", "): ");
 }
 
@@ -133,11 +134,12 @@ void Ledger::AfterTurn(size_t loop) {
   for (CallRecord* call : open_) {
     if (call->loop != loop) continue;
     ++call->turns;
-    if (!call->closed && clock_.Now() < call->deadline) continue;
+    if (!call->closed && !call->cancelled && clock_.Now() < call->deadline) continue;
     ++call->late_turns;
-    Require(call->late_turns <= kLateTurns,
-            absl::StrCat(Describe(*call), "it is not over ", call->late_turns,
-                         " turns after its deadline, or after its channel was closed"));
+    Require(
+        call->late_turns <= kLateTurns,
+        absl::StrCat(Describe(*call), "it is not over ", call->late_turns,
+                     " turns after its deadline, or after it was cancelled or its channel closed"));
   }
 }
 
@@ -198,6 +200,7 @@ void Ledger::CheckEnd() {
 void Ledger::CountInto(std::map<std::string, uint64_t>& totals) const {
   static constexpr const char* kOutcomes[] = {"not sent", "not run", "outcome unknown", "answered"};
   for (const CallRecord& call : calls_) {
+    if (call.in_coroutine) ++totals["(of all these, in a coroutine)"];
     if (!call.prepared) {
       ++totals["no memory for the request"];
       continue;

@@ -27,7 +27,9 @@ struct CallRecord {
   Conduct conduct = Conduct::Answer;
   uint32_t data_bytes = 0, attachment_bytes = 0;
   uint32_t report_bytes = 0, report_attachment_bytes = 0;
-  bool stays = false;  // it asks for the coroutine
+  bool stays = false;         // it asks for the service's coroutine
+  bool in_coroutine = false;  // its caller is one
+  Duration timeout{};         // as the caller says it
   TimePoint deadline{};
 
   // The caller's side.

@@ -37,7 +37,7 @@ struct Plan {
   ChannelOptions channel;
   ServerOptions server;
 
-  // How many times in a hundred a call is large, a step moves the clock far, …
+  // How many times in a hundred a call is large, and a step in time is far.
   unsigned large_calls = 0;
   unsigned far_steps = 0;
 };

@@ -29,6 +29,7 @@ constexpr Named kBugs[] = {
     {"none", PlantedBug::kNone},
     {"reply_by_slot", PlantedBug::kReplyBySlot},
     {"deadline_ignored_in_sending", PlantedBug::kDeadlineIgnoredInSending},
+    {"cancel_ignored_in_awaiting", PlantedBug::kCancelIgnoredInAwaiting},
     {"not_sent_after_it_left", PlantedBug::kNotSentAfterItLeft},
     {"buffer_lost_on_withdraw", PlantedBug::kBufferLostOnWithdraw},
     {"call_lost_on_close", PlantedBug::kCallLostOnClose},

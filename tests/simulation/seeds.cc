@@ -1,10 +1,14 @@
 // Runs simulations of many seeds, one after the other, and stops at the first that breaks a rule.
 //
-//   simulation.seeds [--part <n>/<of>] [--bug <name>]
+//   simulation.seeds [--part <n>/<of>]
 //
 // FARCALL_SIMULATION_FIRST_SEED and FARCALL_SIMULATION_SEEDS say which; README.md.
 
+#include <unistd.h>
+
+#include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +17,11 @@
 
 #include "farcall/rpc/log.h"
 #include "farcall/tests/simulation/simulation.h"
+
+// Of sanitizer/common_interface_defs.h, which GCC's packages do not bring along. Absent without a
+// sanitizer.
+// NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace farcall::simulation {
 namespace {
@@ -28,19 +37,40 @@ constexpr uint64_t kRunTwice = 20;
 
 char replay[512];  // how to run the seed at hand again; for a crash, too
 
-void OnCrash(int signal) {
-  // Only what a signal handler may do.
-  const char* const text[] = {"the simulation crashed; to run it again: ", replay, "\n"};
-  for (const char* part : text) {
-    if (fwrite(part, 1, strlen(part), stderr) == 0) break;
+// Does only what a signal handler may do.
+void SayHowToReplay() {
+  const char* const texts[] = {"\nthe simulation crashed; to run it again: ", replay, "\n"};
+  for (const char* text : texts) {
+    if (write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
   }
+}
+
+void OnCrash(int signal) {
+  SayHowToReplay();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
+void WatchForCrashes() {
+  std::signal(SIGABRT, OnCrash);
+  if (__sanitizer_set_death_callback != nullptr) {
+    return __sanitizer_set_death_callback(SayHowToReplay);  // it has its own report for the others
+  }
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, OnCrash);
+}
+
+// Ends the program when it is not a number: a run of other seeds than were meant proves nothing.
 uint64_t FromEnvironment(const char* name, uint64_t usual) {
   const char* text = std::getenv(name);
-  return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
+  if (text == nullptr) return usual;
+  const char* const end = text + std::strlen(text);
+  uint64_t value = 0;
+  const auto [rest, error] = std::from_chars(text, end, value);
+  if (error != std::errc() || rest != end) {
+    std::fprintf(stderr, "%s is \"%s\": not a number of 64 bits\n", name, text);
+    std::exit(2);
+  }
+  return value;
 }
 
 // Of all seeds of a run: the same in every process.
@@ -65,28 +95,12 @@ bool RunSeed(uint64_t seed, std::map<std::string, uint64_t>& totals) {
   return false;
 }
 
-int Main(int argc, char** argv) {
-  uint64_t first = FromEnvironment("FARCALL_SIMULATION_FIRST_SEED", 1);
-  uint64_t seeds = FromEnvironment("FARCALL_SIMULATION_SEEDS", kUsualSeeds);
-  for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--part") == 0) {
-      unsigned part = 1, of = 1;
-      if (std::sscanf(argv[i + 1], "%u/%u", &part, &of) != 2 || part < 1 || part > of) return 2;
-      const uint64_t begin = seeds * (part - 1) / of, end = seeds * part / of;
-      first += begin;
-      seeds = end - begin;
-    } else {
-      std::fprintf(stderr, "unknown argument %s\n", argv[i]);
-      return 2;
-    }
-  }
-  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, OnCrash);
-  SetLogSink([](LogLevel, std::string_view) {}, LogLevel::kError);
+int RunSeeds(uint64_t first, uint64_t seeds, const char* program) {
   std::map<std::string, uint64_t> totals;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     std::snprintf(replay, sizeof replay,
                   "FARCALL_SIMULATION_FIRST_SEED=%llu FARCALL_SIMULATION_SEEDS=1 %s",
-                  static_cast<unsigned long long>(seed), argv[0]);
+                  static_cast<unsigned long long>(seed), program);
     if (!RunSeed(seed, totals)) return 1;
   }
   std::printf("%llu seeds from %llu, digest of their histories %016llx; calls by their ends:\n",
@@ -96,6 +110,22 @@ int Main(int argc, char** argv) {
     std::printf("%10llu  %s\n", static_cast<unsigned long long>(count), name.c_str());
   }
   return 0;
+}
+
+int Main(int argc, char** argv) {
+  unsigned part = 1, of = 1;
+  const bool has_part = argc == 3 && std::strcmp(argv[1], "--part") == 0 &&
+                        std::sscanf(argv[2], "%u/%u", &part, &of) == 2;
+  if ((argc != 1 && !has_part) || part < 1 || part > of) {
+    std::fprintf(stderr, "usage: %s [--part <n>/<of>]\n", argv[0]);
+    return 2;
+  }
+  const uint64_t first = FromEnvironment("FARCALL_SIMULATION_FIRST_SEED", 1);
+  const uint64_t seeds = FromEnvironment("FARCALL_SIMULATION_SEEDS", kUsualSeeds);
+  const uint64_t begin = seeds * (part - 1) / of, end = seeds * part / of;
+  WatchForCrashes();
+  SetLogSink([](LogLevel, std::string_view) {}, LogLevel::kError);
+  return RunSeeds(first + begin, end - begin, argv[0]);
 }
 
 }  // namespace

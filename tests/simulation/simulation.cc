@@ -100,6 +100,8 @@ void Simulation::StepClients() {
     loops_[clients_[client].loop]->Post([this, client] {
       if (clients_[client].channel && !ending_) StartCall(client);
     });
+  } else if (what < 18) {
+    StartCoroutine(client);
   } else {
     for (uint64_t calls = 1 + dice_.Throw(2); calls > 0; --calls) StartCall(client);
   }

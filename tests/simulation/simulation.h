@@ -4,11 +4,11 @@
 #ifndef FARCALL_TESTS_SIMULATION_SIMULATION_H_
 #define FARCALL_TESTS_SIMULATION_SIMULATION_H_
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <deque>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "farcall/rpc/channel_core.h"
@@ -33,12 +33,16 @@ class Simulation {
   const History& history() const { return history_; }
 
  private:
-  // A call under way as its caller holds it.
+  // Who can be cancelled: a call with a callback, or a coroutine with whatever call it waits for.
+  struct Caller {
+    asio::cancellation_signal cancel;  // outlives the coroutine
+    bool cancelled = false;
+    CallRecord* call = nullptr;  // its last
+  };
   struct Call {
-    explicit Call(CallRecord& made) : record(made) {}
     CallRecord& record;
-    asio::cancellation_signal cancel;
-    CallInfo info;
+    Caller& caller;
+    CallInfo info = {};
   };
   struct Client {
     std::optional<Channel> channel;
@@ -72,13 +76,20 @@ class Simulation {
   // ---- clients.cc ----
   void Open(size_t client);
   void CloseClient(size_t client);
+  // Starts a call that ends in a callback.
   void StartCall(size_t client);
-  void Throw(CallRecord& call);
-  absl::StatusOr<Builder<Errand>> Request(const CallRecord& call, const Channel& channel);
+  // Makes calls one after the other, on the driver of the client's loop.
+  asio::awaitable<void> CallInTurn(size_t client, uint64_t calls, Caller& caller);
+  void StartCoroutine(size_t client);
+  Call& NewCall(size_t client, Caller& caller);
+  void ChooseErrand(CallRecord& call);
   uint32_t SomeBytes();
   Duration SomeTimeout();
+  absl::StatusOr<Builder<Errand>> Request(const CallRecord& call);
+  template <class Token>
+  auto Send(Call& call, Builder<Errand>&& request, Token&& token);
   void CancelCall();
-  void OnEnded(const std::shared_ptr<Call>& call, const absl::StatusOr<Msg<Report>>& reply);
+  void OnEnded(const Call& call, const absl::StatusOr<Msg<Report>>& reply);
 
   // ---- servers.cc ----
   Host* Listening();
@@ -101,7 +112,8 @@ class Simulation {
 
   std::vector<Client> clients_;
   std::vector<std::weak_ptr<ChannelCore>> cores_;  // of all channels that there ever were
-  std::deque<std::shared_ptr<Call>> calls_;        // by number
+  std::deque<Caller> callers_;
+  std::deque<Call> calls_;  // by number
   std::vector<std::unique_ptr<Host>> hosts_;
   size_t hosts_made_ = 0;
   bool ending_ = false;  // callbacks only listen now
