@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/log.h"
+#include "farcall/rpc/planted.h"
 
 namespace farcall {
 namespace {
@@ -139,7 +140,9 @@ void ChannelCore::OnSessionDraining(ClientSession& session) {
   Log(LogLevel::kInfo, absl::StrCat("channel: ", session.peer_address(),
                                     " drains; its calls end there, new ones go elsewhere"));
   draining_.push_back(std::move(session_));
-  if (session.calls() == 0) session.End(absl::CancelledError("drained"));
+  if (session.calls() == 0 || FARCALL_PLANTED(kDrainForgetsCalls)) {
+    session.End(absl::CancelledError("drained"));
+  }
   const absl::Status drains = absl::UnavailableError(
       absl::StrCat(session.peer_address(), " is shutting down: it takes no calls"));
   if (was_ready) {
@@ -206,7 +209,8 @@ void ChannelCore::Start(ClientCall& call) {
                                                   " had passed before it was sent")));
   } else if (state_ == State::kBackoff && !WaitsOutBackoff(call)) {
     Doom(call, NotConnected());
-  } else if (waiting_ >= options_.max_waiting_calls && !CanSend()) {
+  } else if (waiting_ >= options_.max_waiting_calls && !CanSend() &&
+             !FARCALL_PLANTED(kChannelKeepsTooMany)) {
     Doom(call,
          absl::ResourceExhaustedError(absl::StrCat(
              waiting_, " calls wait for ", endpoint_.ToString(), " already (max_waiting_calls)")));
@@ -254,6 +258,7 @@ void ChannelCore::OnCallLeft(ClientSession& session) {
 
 void ChannelCore::Return(ClientCall& call) {
   if (state_ == State::kClosed) {
+    if (FARCALL_PLANTED(kCallLostOnClose)) return call.Disarm();
     Doom(call, absl::CancelledError("the channel was closed"));
   } else if (state_ == State::kBackoff && !WaitsOutBackoff(call)) {
     Doom(call, NotConnected());

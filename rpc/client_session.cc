@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/metadata.h"
+#include "farcall/rpc/planted.h"
 
 namespace farcall {
 namespace {
@@ -79,6 +80,7 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
   }
   call->message_ = std::move(result.message);
   if (call->state_ == ClientCall::State::kWithdrawn) {
+    if (FARCALL_PLANTED(kBufferLostOnWithdraw)) new Buffer(std::move(call->message_.body));
     Leave(*call, WithOutcome(call->cause_, Outcome::kNotSent), {});
   } else if (absl::IsResourceExhausted(result.status)) {
     Leave(*call, WithOutcome(result.status, Outcome::kNotSent), {});
@@ -93,17 +95,20 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
 void ClientSession::EndSent(ClientCall& call, const absl::Status& cause) {
   if (call.reply_ticket_ != 0) connection().Abandon(call.reply_ticket_, cause);
   SendControl({.type = FrameType::kCancel, .call = call.id_});
-  Leave(call, WithOutcome(cause, Outcome::kUnknown), {});
+  const bool lies = FARCALL_PLANTED(kNotSentAfterItLeft);
+  Leave(call, WithOutcome(cause, lies ? Outcome::kNotSent : Outcome::kUnknown), {});
 }
 
 void ClientSession::EndCall(ClientCall& call, const absl::Status& cause) {
   switch (call.state_) {
     case ClientCall::State::kSending:
+      if (FARCALL_PLANTED(kDeadlineIgnoredInSending) && absl::IsDeadlineExceeded(cause)) break;
       call.state_ = ClientCall::State::kWithdrawn;
       call.cause_ = With(cause, " while it was sent to ");
       connection().Withdraw(call.ticket_);
       break;
     case ClientCall::State::kAwaiting:
+      if (FARCALL_PLANTED(kCancelIgnoredInAwaiting) && absl::IsCancelled(cause)) break;
       EndSent(call, With(cause, call.reply_ticket_ == 0 ? " before the reply of "
                                                         : " while the reply came from "));
       break;
@@ -132,6 +137,15 @@ absl::Status ClientSession::CheckReply(MessageSizes sizes) const {
   return absl::OkStatus();
 }
 
+ClientCall* ClientSession::CallOf(const FrameHeader& reply) const {
+  if (FARCALL_PLANTED(kReplyBySlot)) {
+    return calls_.FindIf([&reply](const ClientCall& call) {
+      return static_cast<uint32_t>(call.id_) == static_cast<uint32_t>(reply.call);
+    });
+  }
+  return calls_.Find(reply.call);
+}
+
 Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
                                    std::span<const std::byte> /*head*/, MessageSizes sizes) {
   if (header.type != FrameType::kReply) {
@@ -140,7 +154,7 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   if (header.status != 0 && (sizes.body != 0 || sizes.attachment != 0)) {
     return {.refused = Violation("a payload on a REPLY with an error status"), .attachment = {}};
   }
-  ClientCall* call = calls_.Find(header.call);
+  ClientCall* call = CallOf(header);
   if (call == nullptr) {
     owner_.OnLateReply();
     return {.refused = absl::CancelledError("a reply to a call that has ended"), .attachment = {}};
@@ -158,7 +172,7 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
 }
 
 void ClientSession::OnCall(const FrameHeader& header, Message message) {
-  ClientCall* call = calls_.Find(header.call);
+  ClientCall* call = CallOf(header);
   if (call == nullptr) {
     owner_.OnLateReply();
     return;

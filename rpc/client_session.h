@@ -70,6 +70,8 @@ class ClientSession final : public Session {
   // `cause` with the place where it met the call, and the peer.
   absl::Status With(const absl::Status& cause, absl::string_view where) const;
   absl::Status CheckReply(MessageSizes sizes) const;
+  // nullptr for a reply to a call that has ended.
+  ClientCall* CallOf(const FrameHeader& reply) const;
   void Leave(ClientCall& call, absl::Status status, Message reply);
 
   Owner& owner_;

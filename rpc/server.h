@@ -24,8 +24,8 @@ struct ServerOptions {
   // Loops, each with a thread of its own in `mode`, started by the first Listen.
   size_t loops = 1;
   ProgressMode mode = ProgressMode::kAdaptive;
-  // Instead of those: loops that somebody else drives (tests, simulations). ~Server drives those
-  // that nobody does.
+  // Instead of those: loops that somebody else drives (tests, simulations). A thread that waits in
+  // Shutdown or ~Server drives those that nobody drives meanwhile.
   std::vector<std::shared_ptr<EventLoop>> external_loops = {};
 
   // Threads for blocking services, started by the first Add of one, and how many calls may wait

@@ -31,7 +31,7 @@ void ServerLoop::Accept(std::unique_ptr<Connection> connection) {
                                                      .keepalive = shared_.options.keepalive,
                                                      .authentication = {}});
   ServerSession& accepted = *session;
-  sessions_.emplace(&accepted, std::move(session));
+  places_.emplace(&accepted, sessions_.insert(sessions_.end(), std::move(session)));
   accepted.Start();
   if (open > shared_.options.max_connections) {
     Count(counters.connections_refused);
@@ -48,25 +48,26 @@ void ServerLoop::Accept(std::unique_ptr<Connection> connection) {
 }
 
 void ServerLoop::Bury(ServerSession& session) {
-  auto found = sessions_.find(&session);
-  loop_->Post([dead = std::move(found->second)] {});
-  sessions_.erase(found);
+  const auto found = places_.find(&session);
+  loop_->Post([dead = std::move(*found->second)] {});
+  sessions_.erase(found->second);
+  places_.erase(found);
   shared_.counters.connections_open.fetch_sub(1, std::memory_order_release);
 }
 
 void ServerLoop::Drain() {
-  for (auto& [session, owned] : sessions_) session->Drain();
+  for (const auto& session : sessions_) session->Drain();
   loop_->timers().Arm(*this, loop_->now() + kPartingTime);
 }
 
 void ServerLoop::OnTimer() {
-  for (auto& [session, owned] : sessions_) session->EndIfIdle();
+  for (const auto& session : sessions_) session->EndIfIdle();
   loop_->timers().Arm(*this, loop_->now() + kPartingTime);
 }
 
 size_t ServerLoop::Cut(const absl::Status& reason) {
   size_t cut = 0;
-  for (auto& [session, owned] : sessions_) {
+  for (const auto& session : sessions_) {
     cut += session->Orphan();
     session->End(reason);
   }
@@ -75,6 +76,7 @@ size_t ServerLoop::Cut(const absl::Status& reason) {
 
 void ServerLoop::Close() {
   Disarm();
+  places_.clear();
   sessions_.clear();
 }
 

@@ -6,6 +6,7 @@
 #define FARCALL_RPC_SERVER_LOOP_H_
 
 #include <atomic>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -73,7 +74,9 @@ class ServerLoop final : private Timer {
 
   const std::shared_ptr<EventLoop> loop_;
   ServerShared& shared_;
-  absl::flat_hash_map<ServerSession*, std::unique_ptr<ServerSession>> sessions_;
+  // In the order of acceptance, so that what is told to all is told in the same order in every run.
+  std::list<std::unique_ptr<ServerSession>> sessions_;
+  absl::flat_hash_map<ServerSession*, std::list<std::unique_ptr<ServerSession>>::iterator> places_;
   std::vector<std::unique_ptr<ServerCall>> calls_;  // all that exist
   std::vector<ServerCall*> free_calls_;
 };

@@ -8,6 +8,7 @@
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/log.h"
 #include "farcall/rpc/metadata.h"
+#include "farcall/rpc/planted.h"
 
 namespace farcall {
 namespace {
@@ -58,9 +59,13 @@ void ServerSession::OnReady() {
   if (home_.shared().draining.load(std::memory_order_relaxed)) Drain();
 }
 
-void ServerSession::Drain() { SendGoAway(absl::OkStatus()); }
+void ServerSession::Drain() {
+  if (FARCALL_PLANTED(kDrainForgetsIdlePeers) && calls_.empty()) return;
+  SendGoAway(absl::OkStatus());
+}
 
 void ServerSession::EndIfIdle() {
+  if (FARCALL_PLANTED(kDrainForgetsIdlePeers)) return;
   const bool idle = calls_.empty() && unread_bytes() == 0;
   if (idle && was_idle_) End(absl::UnavailableError("the server is shutting down"));
   was_idle_ = idle;
@@ -93,7 +98,7 @@ absl::Status ServerSession::Refusal(const FrameHeader& header, const BoundMethod
 
 absl::Status ServerSession::CheckRoom(uint64_t bytes) const {
   const MessageLimits& limits = home_.shared().options.limits;
-  if (calls_.size() >= limits.max_calls_in_flight) {
+  if (calls_.size() >= limits.max_calls_in_flight && !FARCALL_PLANTED(kServerTakesTooMany)) {
     return absl::ResourceExhaustedError(
         absl::StrCat(calls_.size(),
                      " calls of this connection are in flight already "
@@ -260,7 +265,8 @@ void ServerSession::Reply(ServerCall& call) {
                      " (its limits.max_body_bytes and limits.max_attachment_bytes)"));
   }
   Count(status.ok() ? counters.replies_ok : counters.replies_failed);
-  SendStatus(call.id_, status, 0, call.reply_metadata_, std::move(call.reply_body_),
+  const uint8_t flags = FARCALL_PLANTED(kErrorsDidNotRun) && !status.ok() ? kFlagNotRun : 0;
+  SendStatus(call.id_, status, flags, call.reply_metadata_, std::move(call.reply_body_),
              std::move(call.reply_attachment_));
 }
 

@@ -59,6 +59,8 @@ class Peer final : private Receiver {
   void SayHello(const Hello& hello = UsualHello());
   static Hello UsualHello();
   void Close();
+  // The same, but only in the next turn.
+  void CloseLater();
 
   // Takes the oldest message that was not taken yet; fails the test when there is none.
   Heard Next();

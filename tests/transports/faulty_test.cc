@@ -263,5 +263,23 @@ TEST_CASE("a whole message that is held back can still be abandoned") {
   arena.Finish();
 }
 
+TEST_CASE("a Send that is withdrawn ends soon, however late dones are") {
+  constexpr FaultPlan::Chance kLate{1, milliseconds(500), milliseconds(500)};
+  // Its done is late already; its payload is still on its way.
+  const auto [name, body, turns] =
+      GENERATE(table<std::string, size_t, int>({{"small", 100, 10}, {"large", 4 * MiB, 3}}));
+  INFO(name);
+  ManualClock clock;
+  const TransportUnderTest subject = FaultyLoopback({.done = kLate}, /*seed=*/1);
+  Arena arena(subject, Layout::kOneLoop, {}, &clock);
+  const Pair pair = arena.Connect();
+  const Sent sent = pair.client.Send({.body = body});
+  arena.RunFor(milliseconds(turns));
+  CHECK(!pair.client.outcome(sent).has_value());
+  pair.client.Withdraw(sent.ticket);
+  CHECK(arena.RunUntil([&] { return pair.client.outcome(sent).has_value(); }, milliseconds(20)));
+  arena.Finish();
+}
+
 }  // namespace
 }  // namespace farcall::testing

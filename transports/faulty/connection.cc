@@ -42,7 +42,7 @@ Ticket FaultyConnection::Send(Message message, SendDone done) {
   const Ticket ticket = ++last_sent_;
   absl::Status status = CheckRoomFor(message);
   if (!status.ok()) {
-    EndSend(std::move(done), {std::move(status), /*sent=*/false, std::move(message)},
+    EndSend(ticket, std::move(done), {std::move(status), /*sent=*/false, std::move(message)},
             Duration::zero());
     return ticket;
   }
@@ -94,24 +94,24 @@ void FaultyConnection::OnInnerDone(Ticket ticket, SendResult result) {
   Passed passed = std::move(passed_.extract(ticket).mapped());
   pending_bytes_ -= passed.bytes;
   const Duration delay = dice_.Wait(plan_.done);
-  if (delay > Duration::zero()) {
-    EndSend(std::move(passed.done), std::move(result), delay);
+  if (delay > Duration::zero() && !passed.withdrawn) {
+    EndSend(ticket, std::move(passed.done), std::move(result), delay);
   } else if (passed.done) {
     passed.done(std::move(result));
   }
 }
 
-void FaultyConnection::EndSend(SendDone done, SendResult result, Duration delay) {
+void FaultyConnection::EndSend(Ticket ticket, SendDone done, SendResult result, Duration delay) {
   if (!done) return;
   // Nothing is due later than the end of the connection.
   const TimePoint due = shut_ || inner_gone_ ? loop_.now() : After(loop_.now(), delay);
-  dones_.Add(due, {std::move(done), std::move(result)});
+  dones_.Add(due, {ticket, std::move(done), std::move(result)});
 }
 
 void FaultyConnection::FailHeld(const absl::Status& status) {
   while (std::optional<Held> held = outbox_.TakeFirst()) {
     pending_bytes_ -= SizeOf(held->message);
-    EndSend(std::move(held->done), {status, /*sent=*/false, std::move(held->message)},
+    EndSend(held->ticket, std::move(held->done), {status, /*sent=*/false, std::move(held->message)},
             Duration::zero());
   }
 }
@@ -137,14 +137,22 @@ void FaultyConnection::Withdraw(Ticket ticket) {
       outbox_.TakeIf([ticket](const Held& entry) { return entry.ticket == ticket; });
   if (held.has_value()) {
     pending_bytes_ -= SizeOf(held->message);
-    EndSend(std::move(held->done),
+    EndSend(ticket, std::move(held->done),
             {absl::CancelledError("withdrawn before it was sent"), /*sent=*/false,
              std::move(held->message)},
             Duration::zero());
     return;
   }
   const auto passed = passed_.find(ticket);
-  if (passed != passed_.end()) inner_->Withdraw(passed->second.inner_ticket);
+  if (passed != passed_.end()) {
+    passed->second.withdrawn = true;
+    inner_->Withdraw(passed->second.inner_ticket);
+    return;
+  }
+  // It is over and its done is late by our own doing: no longer than a turn or two from now.
+  std::optional<Ended> late =
+      dones_.TakeIf([ticket](const Ended& entry) { return entry.ticket == ticket; });
+  if (late.has_value()) dones_.Add(loop_.now(), *std::move(late));
 }
 
 // ---- receiving ----

@@ -52,8 +52,10 @@ class FaultyConnection final : public Connection, private Receiver {
     Ticket inner_ticket = 0;
     size_t bytes = 0;
     SendDone done;
+    bool withdrawn = false;  // its done must not wait any more
   };
   struct Ended {
+    Ticket ticket = 0;
     SendDone done;
     SendResult result;
   };
@@ -70,7 +72,7 @@ class FaultyConnection final : public Connection, private Receiver {
   void Pass(Held held);
   void ReleaseDue();
   void OnInnerDone(Ticket ticket, SendResult result);
-  void EndSend(SendDone done, SendResult result, Duration delay);
+  void EndSend(Ticket ticket, SendDone done, SendResult result, Duration delay);
   void FailHeld(const absl::Status& status);
   void RunDueDones();
   void RunAllDones();
