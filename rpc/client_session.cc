@@ -38,7 +38,9 @@ absl::Status ClientSession::CheckSize(const ClientCall& call) const {
 }
 
 void ClientSession::Carry(ClientCall& call) {
+  tally().Reserve();
   calls_.Insert(call);
+  ++tally().started;
   call.session_ = this;
   call.state_ = ClientCall::State::kSending;
   call.reply_ticket_ = 0;
@@ -84,6 +86,7 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
     Leave(*call, WithOutcome(result.status, Outcome::kNotSent), {});
   } else {
     lost_ = true;  // whatever it says
+    --tally().started;
     calls_.Erase(*call);
     call->session_ = nullptr;
     owner_.Return(*call);
@@ -169,7 +172,10 @@ void ClientSession::OnCall(const FrameHeader& header, Message message) {
   }
   absl::Status status = ReadStatus(header, message.head.bytes());
   status.ErasePayload(kOutcomePayload);  // what the outcome is, is decided here
-  if ((header.flags & kFlagNotRun) != 0) status = Refused(status, call->method_->name);
+  if ((header.flags & kFlagNotRun) != 0) {
+    ++tally().refused;
+    status = Refused(status, call->method_->name);
+  }
   Leave(*call, std::move(status), std::move(message));
 }
 
@@ -191,13 +197,18 @@ void ClientSession::OnCancel(uint64_t /*call*/) {
   Violation("a CANCEL from the side that serves").IgnoreError();
 }
 
+void ClientSession::Finish(ClientCall& call, absl::Status status, Message reply) {
+  tally().End(loop().now() - call.started_);
+  call.session_ = nullptr;
+  owner_.Finish(call, std::move(status), std::move(reply));
+}
+
 void ClientSession::Leave(ClientCall& call, absl::Status status, Message reply) {
   // A reply can overtake the request's own end: the server refused a payload that is still going
   // out.
   if (call.state_ == ClientCall::State::kSending) connection().Withdraw(call.ticket_);
   calls_.Erase(call);
-  call.session_ = nullptr;
-  owner_.Finish(call, std::move(status), std::move(reply));
+  Finish(call, std::move(status), std::move(reply));
   owner_.OnCallLeft(*this);
 }
 
@@ -208,9 +219,8 @@ void ClientSession::OnEnded(const absl::Status& reason) {
   // Every `done` ran before: what is still here was sent.
   owner_.OnSessionEnded(*this, status);
   calls_.Clear([&](ClientCall& call) {
-    call.session_ = nullptr;
     const absl::Status& cause = call.state_ == ClientCall::State::kWithdrawn ? call.cause_ : status;
-    owner_.Finish(call, WithOutcome(cause, Outcome::kUnknown), {});
+    Finish(call, WithOutcome(cause, Outcome::kUnknown), {});
   });
 }
 

@@ -62,7 +62,10 @@ class ClientSession final : public Session {
   void OnCall(const FrameHeader& header, Message message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
-  void OnDraining() override { owner_.OnSessionDraining(*this); }
+  void OnDraining() override {
+    NoteDraining();
+    owner_.OnSessionDraining(*this);
+  }
   void OnEnded(const absl::Status& reason) override;
 
   void OnSent(uint64_t id, SendResult result);
@@ -70,6 +73,8 @@ class ClientSession final : public Session {
   // `cause` with the place where it met the call, and the peer.
   absl::Status With(const absl::Status& cause, absl::string_view where) const;
   absl::Status CheckReply(MessageSizes sizes) const;
+  // Ends a call that is out of the table.
+  void Finish(ClientCall& call, absl::Status status, Message reply);
   void Leave(ClientCall& call, absl::Status status, Message reply);
 
   Owner& owner_;
