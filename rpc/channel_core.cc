@@ -215,7 +215,7 @@ void ChannelCore::Start(ClientCall& call) {
   if (call.cancel_key_ != 0) cancellable_.emplace(call.cancel_key_, &call);
   if (state_ == State::kClosed) {
     Doom(call, absl::CancelledError("the channel is closed"));
-  } else if (loop_->clock().Now() >= call.deadline_) {
+  } else if (std::max(loop_->now(), call.started_) >= call.deadline_) {
     Doom(call,
          absl::DeadlineExceededError(absl::StrCat("the deadline of ", Absl(call.method_->name),
                                                   " had passed before it was sent")));
@@ -327,6 +327,7 @@ void ChannelCore::Finish(ClientCall& call, absl::Status status, Message reply) {
   if (call.cancel_key_ != 0) cancellable_.erase(call.cancel_key_);
   const Outcome outcome = OutcomeOf(status);
   CountEnd(call, status, outcome, reply);
+  call.session_ = nullptr;
   if (call.info_ != nullptr) call.info_->outcome = outcome;
   call.OnDone(std::move(status), std::move(reply));
 }
@@ -336,7 +337,9 @@ void ChannelCore::CountEnd(const ClientCall& call, const absl::Status& status, O
   MethodTally& method = *call.tally_;
   if (outcome != Outcome::kNotSent) method.bytes_sent += call.request_bytes_;
   method.bytes_received += reply.head.size() + reply.payload_bytes();
-  method.End(status.code(), loop_->now() - call.started_);
+  const Duration took = loop_->now() - call.started_;
+  method.End(status.code(), took);
+  if (call.session_ != nullptr) call.session_->NoteEnd(took);
   if (status.ok()) {
     ++tally_.succeeded;
     return;

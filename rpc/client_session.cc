@@ -197,18 +197,12 @@ void ClientSession::OnCancel(uint64_t /*call*/) {
   Violation("a CANCEL from the side that serves").IgnoreError();
 }
 
-void ClientSession::Finish(ClientCall& call, absl::Status status, Message reply) {
-  tally().End(loop().now() - call.started_);
-  call.session_ = nullptr;
-  owner_.Finish(call, std::move(status), std::move(reply));
-}
-
 void ClientSession::Leave(ClientCall& call, absl::Status status, Message reply) {
   // A reply can overtake the request's own end: the server refused a payload that is still going
   // out.
   if (call.state_ == ClientCall::State::kSending) connection().Withdraw(call.ticket_);
   calls_.Erase(call);
-  Finish(call, std::move(status), std::move(reply));
+  owner_.Finish(call, std::move(status), std::move(reply));
   owner_.OnCallLeft(*this);
 }
 
@@ -220,7 +214,7 @@ void ClientSession::OnEnded(const absl::Status& reason) {
   owner_.OnSessionEnded(*this, status);
   calls_.Clear([&](ClientCall& call) {
     const absl::Status& cause = call.state_ == ClientCall::State::kWithdrawn ? call.cause_ : status;
-    Finish(call, WithOutcome(cause, Outcome::kUnknown), {});
+    owner_.Finish(call, WithOutcome(cause, Outcome::kUnknown), {});
   });
 }
 

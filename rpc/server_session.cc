@@ -293,16 +293,17 @@ ServerSession::Sent ServerSession::SendStatus(uint64_t id, const absl::Status& s
     return SendStatus(id, status.ok() ? unsendable : status, flags, {}, {}, {});
   }
   if (!status.ok()) AddStatus(status, head);
+  const absl::StatusCode code = status.code();
   Message message;
   message.head = head.Finish({.type = FrameType::kReply,
                               .flags = flags,
-                              .status = static_cast<uint16_t>(status.code()),
+                              .status = static_cast<uint16_t>(code),
                               .call = id});
   if (status.ok()) {
     message.body = std::move(body);
     message.attachment = std::move(attachment);
   }
-  const Sent sent{status.code(), message.head.size() + message.payload_bytes()};
+  const Sent sent{code, message.head.size() + message.payload_bytes()};
   SendAnswer(std::move(message));
   return sent;
 }
