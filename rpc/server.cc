@@ -118,6 +118,7 @@ class ServerState {
     }
     for (auto& listener : listeners) listener->Stop();
     listeners.clear();
+    if (loops_.empty()) return;  // it never listened
     Log(LogLevel::kInfo,
         absl::StrCat("server: draining: no new connections and calls; ", ConnectionsOpen(),
                      " connections are open, ", CallsRunning(), " calls run"));

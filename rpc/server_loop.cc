@@ -23,7 +23,6 @@ ServerLoop::~ServerLoop() = default;
 
 void ServerLoop::Accept(std::unique_ptr<Connection> connection) {
   const uint64_t open = shared_.connections_open.fetch_add(1, std::memory_order_relaxed) + 1;
-  const std::string peer = connection->info().peer_address;
   auto session =
       std::make_unique<ServerSession>(*this, std::move(connection),
                                       SessionOptions{.limits = shared_.options.limits,
@@ -39,12 +38,11 @@ void ServerLoop::Accept(std::unique_ptr<Connection> connection) {
         absl::ResourceExhaustedError(absl::StrCat("the server has ", open - 1,
                                                   " connections already "
                                                   "(ServerOptions::max_connections)"));
-    Warn(absl::StrCat("server: refused ", peer, ": ", full.message()));
     accepted.End(full);
     return;
   }
   ++tally_.connections_accepted;
-  Log(LogLevel::kInfo, absl::StrCat("server: connection from ", peer));
+  Log(LogLevel::kInfo, absl::StrCat("server: connection from ", accepted.peer_address()));
 }
 
 void ServerLoop::Bury(ServerSession& session) {

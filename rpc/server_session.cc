@@ -330,8 +330,10 @@ void ServerSession::OnEnded(const absl::Status& status) {
                      absl::IsResourceExhausted(status);
   if (fault || LogEnabled(LogLevel::kInfo)) {
     const std::string line =
-        absl::StrCat("server: connection of ", peer_address(), " ended: ", status.message(), " (",
-                     calls_.size(), " calls under way)");
+        fault && !greeted()
+            ? absl::StrCat("server: refused ", peer_address(), ": ", status.message())
+            : absl::StrCat("server: connection of ", peer_address(), " ended: ", status.message(),
+                           " (", calls_.size(), " calls under way)");
     fault ? home_.Warn(line) : Log(LogLevel::kInfo, line);
   }
   ServerTally& counts = home_.tally();
