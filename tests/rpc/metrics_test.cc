@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "farcall/rpc/connection_list.h"
+#include "farcall/rpc/method_tally.h"
 #include "farcall/tests/rpc/scripted.h"
 
 namespace farcall::testing {
@@ -190,7 +192,7 @@ TEST_CASE("cancelled, late and unsent calls are counted as what they were") {
   CHECK(made.ended[kDeadline] == 1);
   CHECK(made.not_sent == 0);
   CHECK(made.latency.max() == 60'000'000);
-  CHECK(made.latency.Quantile(0.5) == Approx(7e6).epsilon(1.0 / 32));
+  CHECK(made.latency.Quantile(0.5) == Approx(7e6).epsilon(1.0 / 16));
   CHECK(made.bytes_sent == served.bytes_received);
   CHECK(channel.totals.unknown == 2);
 
@@ -334,6 +336,11 @@ TEST_CASE("the closed connections that are remembered are few and short") {
   CHECK(kept.size() <= 16);
   CHECK(kept.back().id == 100);
   for (const ConnectionStats& closed : kept) CHECK(closed.end.size() <= 256);
+}
+
+TEST_CASE("what each connection and method holds for its numbers is little") {
+  CHECK(sizeof(ConnectionTally) + sizeof(ConnectionLatency) <= 1536);
+  CHECK(sizeof(MethodTally) <= 3072);
 }
 
 TEST_CASE("drained connections say so") {
