@@ -460,6 +460,8 @@ BufferPool::Core::~Core() {
 
 BufferPool::Stats BufferPool::Core::GetStats() const {
   Stats stats;
+  stats.name = options_.name;
+  stats.max_bytes = options_.max_bytes;
   stats.slab_maps = slab_maps_.load(std::memory_order_relaxed);
   for (const Shard& shard : shards_) {
     MutexLock lock(shard.mutex);

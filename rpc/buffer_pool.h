@@ -88,6 +88,8 @@ class BufferPool {
   bool GiveBackIdle(TimePoint now);
 
   struct Stats {
+    const char* name = "";     // as in the options
+    size_t max_bytes = 0;      // likewise
     uint64_t allocations = 0;  // Allocate calls that succeeded
     uint64_t slab_maps = 0;    // times the SlabSource was asked
     size_t leased_bytes = 0;   // slot bytes out with users, as far as they are charged

@@ -18,7 +18,8 @@ absl::Status Fill(PreparedCall& call, const Channel& channel, MessageBuilder& bu
                   const CallOptions& options) {
   const Duration timeout =
       options.timeout == Duration(0) ? channel.options().default_timeout : options.timeout;
-  call.deadline = After(channel.loop().clock().Now(), std::min(timeout, kLongestTimeout));
+  call.started = channel.loop().clock().Now();
+  call.deadline = After(call.started, std::min(timeout, kLongestTimeout));
   absl::StatusOr<Buffer> body = builder.Release();
   if (!body.ok()) return body.status();
   call.message.body = *std::move(body);
@@ -50,6 +51,7 @@ ClientCall::ClientCall(PreparedCall&& prepared, uint64_t cancel_key)
     : method_(prepared.method),
       message_(std::move(prepared.message)),
       info_(prepared.info),
+      started_(prepared.started),
       deadline_(prepared.deadline),
       cancel_key_(cancel_key),
       wait_for_ready_(prepared.wait_for_ready) {}

@@ -34,6 +34,7 @@ class Channel;
 class ChannelCore;
 class ClientSession;
 class MessageBuilder;
+struct MethodTally;
 
 // When a call passed its stages, by the machine's steady clock; zero where it did not, or where
 // nobody asked.
@@ -72,6 +73,7 @@ struct PreparedCall {
   const MethodInfo* method = nullptr;
   Message message;  // head with fields but without a header yet
   CallInfo* info = nullptr;
+  TimePoint started{};  // when the caller's method was entered
   TimePoint deadline{};
   bool wait_for_ready = false;
 };
@@ -104,8 +106,10 @@ class ClientCall : private Timer {
 
   // Set before the start.
   const MethodInfo* method_ = nullptr;
-  Message message_;  // head with fields but without a header yet
+  Message message_;             // head with fields but without a header yet
+  uint64_t request_bytes_ = 0;  // of message_, also when it is gone
   CallInfo* info_ = nullptr;
+  TimePoint started_{};
   TimePoint deadline_{};
   uint64_t cancel_key_ = 0;  // names the call to ChannelCore::RequestCancel; 0: it cannot be
   bool wait_for_ready_ = false;
@@ -113,6 +117,7 @@ class ClientCall : private Timer {
   // While under way.
   State state_ = State::kNew;
   ChannelCore* channel_ = nullptr;
+  MethodTally* tally_ = nullptr;      // of its method
   ClientSession* session_ = nullptr;  // null while waiting
   uint64_t id_ = 0;                   // in session_'s table
   Ticket ticket_ = 0;                 // of the request

@@ -41,6 +41,8 @@ EventLoop& Channel::loop() const { return core_->loop(); }
 const ChannelOptions& Channel::options() const { return core_->options(); }
 std::shared_ptr<BufferPool> Channel::pool() const { return core_->pool(); }
 
+ChannelMetrics Channel::metrics() const { return core_->Metrics(); }
+
 ChannelInfo Channel::info() const {
   if (loop().IsDriver()) return core_->Info();
   class Ask final : public BlockingTask {

@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "farcall/rpc/event_loop.h"
 #include "farcall/rpc/limits.h"
+#include "farcall/rpc/metrics.h"
 #include "farcall/rpc/session.h"
 #include "farcall/rpc/transport.h"
 
@@ -64,6 +66,22 @@ struct ChannelInfo {
   ChannelStats stats;
 };
 
+// Everything that is counted. A call that could not be built is not.
+struct ChannelMetrics {
+  std::string endpoint;  // as dialled
+  ChannelInfo::State state = ChannelInfo::State::kConnecting;
+  std::string last_error;      // of the last attempt or connection that failed
+  uint64_t waiting_calls = 0;  // for a connection or for a place among the peer's limit
+  ChannelStats totals;
+  std::vector<MethodStats> methods;          // that were called, by name
+  std::vector<ConnectionStats> connections;  // the one in use, and those that drain
+  std::vector<ConnectionStats> closed;       // the last of them, the oldest end first
+  std::vector<BufferPool::Stats> pools;      // of its transport
+};
+
+// One line for each method, connection and pool, for people and for grep.
+std::string Dump(const ChannelMetrics& metrics);
+
 class Channel {
  public:
   // Connects through `transport` to `endpoint`. Returns at once; farcall::Dial (transports/dial.h)
@@ -75,6 +93,8 @@ class Channel {
 
   // Any thread. Asks the loop: not from inside a lock that a callback takes.
   ChannelInfo info() const;
+  // Any thread; does not wait for the loop.
+  ChannelMetrics metrics() const;
 
   // Where callbacks and coroutines of this channel run by default.
   EventLoop& loop() const;

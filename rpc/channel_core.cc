@@ -1,6 +1,7 @@
 #include "farcall/rpc/channel_core.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,14 +38,21 @@ ChannelCore::ChannelCore(std::shared_ptr<Transport> transport, Endpoint endpoint
 ChannelCore::~ChannelCore() = default;
 
 std::shared_ptr<BufferPool> ChannelCore::pool() const {
-  MutexLock lock(pool_mutex_);
+  MutexLock lock(mutex_);
   return pool_;
 }
 
-SessionOptions ChannelCore::MakeSessionOptions() const {
+SessionOptions ChannelCore::MakeSessionOptions() {
   return {.limits = options_.limits,
           .keepalive = options_.keepalive,
-          .authentication = options_.authentication};
+          .authentication = options_.authentication,
+          .list = &tally_.connections};
+}
+
+void ChannelCore::SetLastError(const absl::Status& status) {
+  last_error_ = status;
+  MutexLock lock(mutex_);
+  last_error_text_ = std::string(status.message());
 }
 
 // ---- connecting ----
@@ -81,9 +89,9 @@ void ChannelCore::OnSessionReady(ClientSession& session) {
   state_ = State::kReady;
   ready_at_ = loop_->now();
   failed_attempts_ = 0;
-  ++stats_.connects;
+  ++tally_.connects;
   {
-    MutexLock lock(pool_mutex_);
+    MutexLock lock(mutex_);
     pool_ = session.pool();
   }
   Log(LogLevel::kInfo, absl::StrCat("channel: connected to ", session.peer_address()));
@@ -91,12 +99,12 @@ void ChannelCore::OnSessionReady(ClientSession& session) {
 }
 
 void ChannelCore::OnAttemptFailed(const absl::Status& status) {
-  ++stats_.connect_failures;
+  ++tally_.connect_failures;
   if (failed_attempts_ == 0) {
     Log(LogLevel::kWarning,
         absl::StrCat("channel: ", status.message(), "; trying again with growing pauses"));
   }
-  last_error_ = status;
+  SetLastError(status);
   state_ = State::kBackoff;
   loop_->timers().Arm(*this, After(loop_->now(), NextPause()));
   for (ClientCall* call = first_waiting_; call != nullptr;) {
@@ -155,12 +163,16 @@ void ChannelCore::OnSessionDraining(ClientSession& session) {
 void ChannelCore::OnSessionEnded(ClientSession& session, const absl::Status& status) {
   const bool current = &session == session_.get();
   Bury(session);
-  if (!current || state_ == State::kClosed) return;
+  if (!current || state_ == State::kClosed) {
+    Log(LogLevel::kInfo, absl::StrCat("channel: the connection to ", session.peer_address(),
+                                      " ended: ", status.message()));
+    return;
+  }
   if (state_ != State::kReady) {
     OnAttemptFailed(status);
     return;
   }
-  last_error_ = status;
+  SetLastError(status);
   Log(LogLevel::kWarning, absl::StrCat("channel: lost ", session.peer_address(), ": ",
                                        status.message(), "; connecting again"));
   ConnectAgain(status);
@@ -198,22 +210,25 @@ void ChannelCore::Bury(ClientSession& session) {
 // ---- calls ----
 
 void ChannelCore::Start(ClientCall& call) {
-  ++stats_.started;
+  ++tally_.started;
   call.channel_ = this;
+  call.tally_ = &tally_.methods.Of(*call.method_);
+  ++call.tally_->started;
+  call.request_bytes_ = call.message_.head.size() + call.message_.payload_bytes();
   if (call.cancel_key_ != 0) cancellable_.emplace(call.cancel_key_, &call);
   if (state_ == State::kClosed) {
     Doom(call, absl::CancelledError("the channel is closed"));
-  } else if (loop_->clock().Now() >= call.deadline_) {
+  } else if (std::max(loop_->now(), call.started_) >= call.deadline_) {
     Doom(call,
          absl::DeadlineExceededError(absl::StrCat("the deadline of ", Absl(call.method_->name),
                                                   " had passed before it was sent")));
   } else if (state_ == State::kBackoff && !WaitsOutBackoff(call)) {
     Doom(call, NotConnected());
-  } else if (waiting_ >= options_.max_waiting_calls && !CanSend() &&
+  } else if (tally_.waiting >= options_.max_waiting_calls && !CanSend() &&
              !FARCALL_PLANTED(kChannelKeepsTooMany)) {
-    Doom(call,
-         absl::ResourceExhaustedError(absl::StrCat(
-             waiting_, " calls wait for ", endpoint_.ToString(), " already (max_waiting_calls)")));
+    Doom(call, absl::ResourceExhaustedError(absl::StrCat(uint64_t{tally_.waiting},
+                                                         " calls wait for ", endpoint_.ToString(),
+                                                         " already (max_waiting_calls)")));
   } else {
     loop_->timers().Arm(call, call.deadline_);
     Wait(call);
@@ -227,13 +242,13 @@ void ChannelCore::Wait(ClientCall& call) {
   call.next_ = nullptr;
   (last_waiting_ != nullptr ? last_waiting_->next_ : first_waiting_) = &call;
   last_waiting_ = &call;
-  ++waiting_;
+  ++tally_.waiting;
 }
 
 void ChannelCore::Unlink(ClientCall& call) {
   (call.previous_ != nullptr ? call.previous_->next_ : first_waiting_) = call.next_;
   (call.next_ != nullptr ? call.next_->previous_ : last_waiting_) = call.previous_;
-  --waiting_;
+  --tally_.waiting;
 }
 
 void ChannelCore::SendWaiting() {
@@ -316,16 +331,28 @@ void ChannelCore::Finish(ClientCall& call, absl::Status status, Message reply) {
   call.state_ = ClientCall::State::kDone;
   if (call.cancel_key_ != 0) cancellable_.erase(call.cancel_key_);
   const Outcome outcome = OutcomeOf(status);
-  if (status.ok()) {
-    ++stats_.succeeded;
-  } else {
-    ++stats_.failed;
-    if (outcome == Outcome::kNotSent) ++stats_.not_sent;
-    if (outcome == Outcome::kNotRun) ++stats_.not_run;
-    if (outcome == Outcome::kUnknown) ++stats_.unknown;
-  }
+  CountEnd(call, status, outcome, reply);
+  call.session_ = nullptr;
   if (call.info_ != nullptr) call.info_->outcome = outcome;
   call.OnDone(std::move(status), std::move(reply));
+}
+
+void ChannelCore::CountEnd(const ClientCall& call, const absl::Status& status, Outcome outcome,
+                           const Message& reply) {
+  MethodTally& method = *call.tally_;
+  if (outcome != Outcome::kNotSent) method.bytes_sent += call.request_bytes_;
+  method.bytes_received += reply.head.size() + reply.payload_bytes();
+  const Duration took = loop_->now() - call.started_;
+  method.End(status.code(), took);
+  if (call.session_ != nullptr) call.session_->NoteEnd(took);
+  if (status.ok()) {
+    ++tally_.succeeded;
+    return;
+  }
+  ++tally_.failed;
+  if (outcome == Outcome::kNotSent) ++tally_.not_sent, ++method.not_sent;
+  if (outcome == Outcome::kNotRun) ++tally_.not_run, ++method.refused;
+  if (outcome == Outcome::kUnknown) ++tally_.unknown;
 }
 
 void ChannelCore::RequestCancel(uint64_t key) {
@@ -353,9 +380,40 @@ ChannelInfo ChannelCore::Info() const {
                    .endpoint = endpoint_.ToString(),
                    .connection = {},
                    .last_error = last_error_,
-                   .stats = stats_};
+                   .stats = tally_.Read()};
   if (state_ == State::kReady) info.connection = session_->connection_info();
   return info;
+}
+
+ChannelMetrics ChannelCore::Metrics() const {
+  ChannelMetrics metrics;
+  metrics.endpoint = endpoint_.ToString();
+  metrics.state = state_.load(std::memory_order_relaxed);
+  {
+    MutexLock lock(mutex_);
+    metrics.last_error = last_error_text_;
+  }
+  metrics.waiting_calls = tally_.waiting;
+  metrics.totals = tally_.Read();
+  std::map<std::string, MethodStats> methods;
+  tally_.methods.AddTo(methods);
+  for (auto& [name, method] : methods) metrics.methods.push_back(std::move(method));
+  tally_.connections.AppendOpen(metrics.connections);
+  tally_.connections.AppendClosed(metrics.closed);
+  metrics.pools = PoolsOf({transport_});
+  return metrics;
+}
+
+ChannelStats ChannelTally::Read() const {
+  return {.started = started,
+          .succeeded = succeeded,
+          .failed = failed,
+          .not_sent = not_sent,
+          .not_run = not_run,
+          .unknown = unknown,
+          .late_replies = late_replies,
+          .connects = connects,
+          .connect_failures = connect_failures};
 }
 
 }  // namespace farcall

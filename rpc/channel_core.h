@@ -25,9 +25,23 @@
 #include "farcall/rpc/call.h"
 #include "farcall/rpc/channel.h"
 #include "farcall/rpc/client_session.h"
+#include "farcall/rpc/connection_list.h"
+#include "farcall/rpc/method_tally.h"
 #include "farcall/rpc/mutex.h"
+#include "farcall/rpc/tally.h"
 
 namespace farcall {
+
+// What a channel counts: its loop's driver writes, any thread reads.
+struct ChannelTally {
+  ChannelStats Read() const;
+
+  Tally started, succeeded, failed, not_sent, not_run, unknown, late_replies;
+  Tally connects, connect_failures;
+  Tally waiting;  // calls that no connection carries yet
+  MethodTallies methods;
+  ConnectionList connections;
+};
 
 class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
                           private ClientSession::Owner,
@@ -47,6 +61,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   uint64_t NextCancelKey() { return next_cancel_key_.fetch_add(1, std::memory_order_relaxed); }
   // Ends the call with that key, if it is under way, with CANCELLED; later, on the loop.
   void RequestCancel(uint64_t key);
+  ChannelMetrics Metrics() const;
 
   // ---- driver only ----
   void Connect();
@@ -67,7 +82,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   void Return(ClientCall& call) override;
   void OnSessionDraining(ClientSession& session) override;
   void OnSessionEnded(ClientSession& session, const absl::Status& status) override;
-  void OnLateReply() override { ++stats_.late_replies; }
+  void OnLateReply() override { ++tally_.late_replies; }
 
   void OnTimer() override { Connect(); }  // the pause is over
   void Run() override;                    // LoopTask: ends the calls of doomed_
@@ -80,13 +95,16 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   void Wait(ClientCall& call);
   void SendWaiting();
   bool CanSend() const { return state_ == State::kReady && session_->takes_calls(); }
+  void CountEnd(const ClientCall& call, const absl::Status& status, Outcome outcome,
+                const Message& reply);
   // Ends a call that no session carries, at the end of this turn.
   void Doom(ClientCall& call, const absl::Status& cause);
   void Unlink(ClientCall& call);
   std::string WhyWaiting() const;
   void Bury(ClientSession& session);
   Duration NextPause();
-  SessionOptions MakeSessionOptions() const;
+  SessionOptions MakeSessionOptions();
+  void SetLastError(const absl::Status& status);
 
   // Constant after construction.
   const std::shared_ptr<Transport> transport_;
@@ -95,18 +113,21 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   const std::shared_ptr<EventLoop> loop_;
 
   std::atomic<uint64_t> next_cancel_key_{1};
-  mutable Mutex pool_mutex_;
-  std::shared_ptr<BufferPool> pool_ ABSL_GUARDED_BY(pool_mutex_);
+  mutable Mutex mutex_;
+  std::shared_ptr<BufferPool> pool_ ABSL_GUARDED_BY(mutex_);
+  std::string last_error_text_ ABSL_GUARDED_BY(mutex_);  // of last_error_
+
+  // Written on the loop, read by any thread.
+  std::atomic<State> state_{State::kConnecting};
+  ChannelTally tally_;  // before the sessions, which are listed in it
 
   // Touched on the loop only.
-  State state_ = State::kConnecting;
   std::unique_ptr<Transport::PendingConnect> connecting_;
   std::unique_ptr<ClientSession> session_;                // connecting (HELLO pending) or ready
   std::shared_ptr<ChannelCore> self_;                     // while closed but not yet disconnected
   std::vector<std::unique_ptr<ClientSession>> draining_;  // carry old calls to their end
   ClientCall* first_waiting_ = nullptr;
   ClientCall* last_waiting_ = nullptr;
-  size_t waiting_ = 0;
   std::vector<ClientCall*> doomed_;
   absl::flat_hash_map<uint64_t, ClientCall*> cancellable_;
   absl::Status last_error_;
@@ -114,7 +135,6 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   TimePoint ready_at_{};  // when the latest connection became ready
   int short_lives_ = 0;   // connections in a row that were lost soon after
   std::minstd_rand random_;
-  ChannelStats stats_;
 };
 
 }  // namespace farcall

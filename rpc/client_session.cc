@@ -39,7 +39,9 @@ absl::Status ClientSession::CheckSize(const ClientCall& call) const {
 }
 
 void ClientSession::Carry(ClientCall& call) {
+  tally().Reserve();
   calls_.Insert(call);
+  ++tally().started;
   call.session_ = this;
   call.state_ = ClientCall::State::kSending;
   call.reply_ticket_ = 0;
@@ -86,6 +88,7 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
     Leave(*call, WithOutcome(result.status, Outcome::kNotSent), {});
   } else {
     lost_ = true;  // whatever it says
+    --tally().started;
     calls_.Erase(*call);
     call->session_ = nullptr;
     owner_.Return(*call);
@@ -183,7 +186,10 @@ void ClientSession::OnCall(const FrameHeader& header, Message message) {
   }
   absl::Status status = ReadStatus(header, message.head.bytes());
   status.ErasePayload(kOutcomePayload);  // what the outcome is, is decided here
-  if ((header.flags & kFlagNotRun) != 0) status = Refused(status, call->method_->name);
+  if ((header.flags & kFlagNotRun) != 0) {
+    ++tally().refused;
+    status = Refused(status, call->method_->name);
+  }
   Leave(*call, std::move(status), std::move(message));
 }
 
@@ -210,7 +216,6 @@ void ClientSession::Leave(ClientCall& call, absl::Status status, Message reply) 
   // out.
   if (call.state_ == ClientCall::State::kSending) connection().Withdraw(call.ticket_);
   calls_.Erase(call);
-  call.session_ = nullptr;
   owner_.Finish(call, std::move(status), std::move(reply));
   owner_.OnCallLeft(*this);
 }
@@ -222,7 +227,6 @@ void ClientSession::OnEnded(const absl::Status& reason) {
   // Every `done` ran before: what is still here was sent.
   owner_.OnSessionEnded(*this, status);
   calls_.Clear([&](ClientCall& call) {
-    call.session_ = nullptr;
     const absl::Status& cause = call.state_ == ClientCall::State::kWithdrawn ? call.cause_ : status;
     owner_.Finish(call, WithOutcome(cause, Outcome::kUnknown), {});
   });

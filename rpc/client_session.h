@@ -24,6 +24,7 @@ class ClientSession final : public Session {
     virtual void OnSessionReady(ClientSession& session) = 0;
     // A place in the peer's limit of calls became free.
     virtual void OnCallLeft(ClientSession& session) = 0;
+    // The call is out of the session's table, but still knows the session.
     virtual void Finish(ClientCall& call, absl::Status status, Message reply) = 0;
     // No byte of the call left before the connection ended; its message is whole again.
     virtual void Return(ClientCall& call) = 0;
@@ -43,6 +44,8 @@ class ClientSession final : public Session {
     return ready() && !lost_ && calls_.size() < peer_hello().max_calls_in_flight;
   }
   size_t calls() const { return calls_.size(); }
+  // A call that this session carried is over.
+  void NoteEnd(Duration took) { tally().End(took); }
 
   // Why the peer would refuse `call` for its size; OK when it would not.
   absl::Status CheckSize(const ClientCall& call) const;
@@ -62,7 +65,10 @@ class ClientSession final : public Session {
   void OnCall(const FrameHeader& header, Message message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
-  void OnDraining() override { owner_.OnSessionDraining(*this); }
+  void OnDraining() override {
+    NoteDraining();
+    owner_.OnSessionDraining(*this);
+  }
   void OnEnded(const absl::Status& reason) override;
 
   void OnSent(uint64_t id, SendResult result);

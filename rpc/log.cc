@@ -60,19 +60,6 @@ void WriteToStandardError(LogLevel level, std::string_view line) {
 
 bool IsControl(char c) { return (c >= 0 && c < 0x20) || c == 0x7f; }
 
-std::string Escaped(std::string_view line) {
-  std::string escaped;
-  for (const char c : line) {
-    if (IsControl(c)) {
-      constexpr char kDigits[] = "0123456789abcdef";
-      escaped.append("\\x").append(1, kDigits[c >> 4]).append(1, kDigits[c & 15]);
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
-
 }  // namespace
 
 void SetLogSink(LogSink sink, LogLevel minimum) {
@@ -90,7 +77,7 @@ bool LogEnabled(LogLevel level) { return level >= minimum_level.load(std::memory
 void Log(LogLevel level, std::string_view line) {
   if (!LogEnabled(level)) return;
   std::string escaped;
-  if (std::any_of(line.begin(), line.end(), IsControl)) line = escaped = Escaped(line);
+  if (std::any_of(line.begin(), line.end(), IsControl)) line = escaped = Printable(line);
   Sink& current = CurrentSink();
   std::shared_ptr<const LogSink> sink;
   {
@@ -102,6 +89,40 @@ void Log(LogLevel level, std::string_view line) {
   } else {
     WriteToStandardError(level, line);
   }
+}
+
+std::string Printable(std::string_view text) {
+  std::string printable;
+  for (const char c : text) {
+    if (IsControl(c)) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      printable.append("\\x").append(1, kDigits[c >> 4]).append(1, kDigits[c & 15]);
+    } else {
+      printable += c;
+    }
+  }
+  return printable;
+}
+
+void LogThrottle::Warn(TimePoint now, std::string_view line) {
+  constexpr Duration kEach = std::chrono::nanoseconds(std::chrono::seconds(1)) / kPerSecond;
+  if (left_ == kBurst) refilled_ = now;
+  const auto more = static_cast<uint64_t>(std::max(now - refilled_, Duration(0)) / kEach);
+  left_ = more > kBurst - left_ ? kBurst : left_ + more;
+  refilled_ += static_cast<Duration::rep>(more) * kEach;
+  if (left_ == 0) {
+    ++left_out_;
+    return;
+  }
+  --left_;
+  if (left_out_ == 0) {
+    Log(LogLevel::kWarning, line);
+    return;
+  }
+  Log(LogLevel::kWarning, std::string(line)
+                              .append(" (")
+                              .append(std::to_string(std::exchange(left_out_, 0)))
+                              .append(" lines like this one were left out)"));
 }
 
 }  // namespace farcall

@@ -4,8 +4,12 @@
 #ifndef FARCALL_RPC_LOG_H_
 #define FARCALL_RPC_LOG_H_
 
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
+
+#include "farcall/rpc/clock.h"
 
 namespace farcall {
 
@@ -22,6 +26,25 @@ void SetLogSink(LogSink sink, LogLevel minimum = LogLevel::kInfo);
 
 bool LogEnabled(LogLevel level);
 void Log(LogLevel level, std::string_view line);
+
+// `text` as it may stand in a line.
+std::string Printable(std::string_view text);
+
+// For lines that peers can cause as often as they like: a burst, then a few a second. Not
+// thread-safe.
+class LogThrottle {
+ public:
+  static constexpr uint64_t kBurst = 100;
+  static constexpr uint64_t kPerSecond = 10;
+
+  // Logs a warning, or leaves it out; the next one that is said tells how many were.
+  void Warn(TimePoint now, std::string_view line);
+
+ private:
+  uint64_t left_ = kBurst;
+  TimePoint refilled_{};  // when `left_` was last added to
+  uint64_t left_out_ = 0;
+};
 
 }  // namespace farcall
 

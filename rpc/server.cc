@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <map>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -26,6 +28,25 @@ constexpr Duration kCloseTime = std::chrono::seconds(1);
 struct CutCalls {
   std::atomic<size_t> loops{0}, calls{0};
 };
+
+void AddTo(ServerStats& stats, const ServerTally& tally) {
+  stats.connections_accepted += tally.connections_accepted;
+  stats.connections_refused += tally.connections_refused;
+  stats.calls_running += tally.CallsRunning();
+  stats.calls_started += tally.calls_started;
+  for (const Tally& refused : tally.calls_refused) stats.calls_refused += refused;
+  stats.replies_ok += tally.replies_ok;
+  stats.replies_failed += tally.replies_failed;
+  stats.replies_dropped += tally.replies_dropped;
+}
+
+void AppendConnections(const ConnectionList& list, uint64_t loop, ServerMetrics& metrics) {
+  for (std::vector<ConnectionStats>* to : {&metrics.connections, &metrics.closed}) {
+    const size_t before = to->size();
+    to == &metrics.closed ? list.AppendClosed(*to) : list.AppendOpen(*to);
+    for (size_t i = before; i < to->size(); ++i) (*to)[i].loop = loop;
+  }
+}
 
 class CloseLoop final : public BlockingTask {
  public:
@@ -97,6 +118,10 @@ class ServerState {
     }
     for (auto& listener : listeners) listener->Stop();
     listeners.clear();
+    if (loops_.empty()) return;  // it never listened
+    Log(LogLevel::kInfo,
+        absl::StrCat("server: draining: no new connections and calls; ", ConnectionsOpen(),
+                     " connections are open, ", CallsRunning(), " calls run"));
     for (auto& loop : loops_) {
       loop->loop().Post([home = loop.get()] { home->Drain(); });
     }
@@ -112,9 +137,8 @@ class ServerState {
         ++cut->loops;
       });
     }
-    WaitUntil(kCloseTime, [this, &cut] {
-      return cut->loops == loops_.size() && Count(shared_.counters.connections_open) == 0;
-    });
+    WaitUntil(kCloseTime,
+              [this, &cut] { return cut->loops == loops_.size() && ConnectionsOpen() == 0; });
     {
       MutexLock lock(mutex_);
       shut_down_ = true;
@@ -124,7 +148,7 @@ class ServerState {
     if (const size_t held = loops_.size() - cut->loops; held > 0) {
       return absl::DeadlineExceededError(
           absl::StrCat(held, " of ", loops_.size(), " loops are held up by a handler; ",
-                       Count(shared_.counters.calls_running), " calls run and will be cut short"));
+                       CallsRunning(), " calls run and will be cut short"));
     }
     if (cut->calls == 0) return absl::OkStatus();
     return absl::DeadlineExceededError(
@@ -139,9 +163,9 @@ class ServerState {
   // Handlers use the services' objects: nothing goes before the last one is done. A coroutine needs
   // its loop for that, which may be external and abandoned by whoever drove it.
   void WaitForHandlers() {
-    while (!WaitUntil(kComplain, [this] { return Count(shared_.counters.calls_running) == 0; })) {
+    while (!WaitUntil(kComplain, [this] { return CallsRunning() == 0; })) {
       Log(LogLevel::kWarning,
-          absl::StrCat("server: waiting for ", Count(shared_.counters.calls_running),
+          absl::StrCat("server: waiting for ", CallsRunning(),
                        " handlers that still run although their calls were cancelled"));
     }
     if (shared_.workers != nullptr) shared_.workers->Join();
@@ -156,16 +180,35 @@ class ServerState {
   }
 
   ServerStats stats() const {
-    const ServerCounters& c = shared_.counters;
-    return {.connections_accepted = Count(c.connections_accepted),
-            .connections_refused = Count(c.connections_refused),
-            .connections_open = Count(c.connections_open),
-            .calls_started = Count(c.calls_started),
-            .calls_refused = Count(c.calls_refused),
-            .calls_running = Count(c.calls_running),
-            .replies_ok = Count(c.replies_ok),
-            .replies_failed = Count(c.replies_failed),
-            .replies_dropped = Count(c.replies_dropped)};
+    MutexLock lock(mutex_);
+    ServerStats stats{.connections_open = ConnectionsOpen()};
+    for (const auto& loop : loops_) AddTo(stats, loop->tally());
+    return stats;
+  }
+
+  ServerMetrics metrics() const {
+    ServerMetrics metrics;
+    metrics.totals = stats();
+    std::vector<const ServerTally*> tallies;
+    std::vector<std::shared_ptr<Transport>> transports;
+    {
+      MutexLock lock(mutex_);
+      for (const auto& loop : loops_) tallies.push_back(&loop->tally());
+      transports = transports_;
+    }
+    std::map<std::string, MethodStats> methods;
+    for (const ServerTally* tally : tallies) {
+      AddCounts(tally->calls_refused, metrics.calls_refused);
+      AddCounts(tally->handshakes_failed, metrics.handshakes_failed);
+      AddCounts(tally->connections_closed, metrics.connections_closed);
+      tally->methods.AddTo(methods);
+    }
+    for (auto& [name, method] : methods) metrics.methods.push_back(std::move(method));
+    for (size_t loop = 0; loop < tallies.size(); ++loop) {
+      AppendConnections(tallies[loop]->connections, loop, metrics);
+    }
+    metrics.pools = PoolsOf(transports);
+    return metrics;
   }
 
  private:
@@ -201,8 +244,15 @@ class ServerState {
     return true;
   }
 
-  static uint64_t Count(const std::atomic<uint64_t>& counter) {
-    return counter.load(std::memory_order_acquire);
+  uint64_t ConnectionsOpen() const {
+    return shared_.connections_open.load(std::memory_order_acquire);
+  }
+
+  // For those who know that no Listen makes loops any more.
+  uint64_t CallsRunning() const {
+    uint64_t running = 0;
+    for (const auto& loop : loops_) running += loop->tally().CallsRunning();
+    return running;
   }
 
   ServerLoop& HomeOf(EventLoop& loop) {
@@ -212,10 +262,7 @@ class ServerState {
 
   // Peers close their connections when they are told that the server drains and their calls are
   // done.
-  bool Idle() const {
-    return Count(shared_.counters.calls_running) == 0 &&
-           Count(shared_.counters.connections_open) == 0;
-  }
+  bool Idle() const { return CallsRunning() == 0 && ConnectionsOpen() == 0; }
 
   // A loop of somebody else's may have nobody else who drives it now: then this thread does.
   bool MakeTurns() {
@@ -240,7 +287,7 @@ class ServerState {
   // Written once, under the lock, before the first listener exists.
   std::vector<std::unique_ptr<ServerLoop>> loops_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<std::unique_ptr<Listener>> listeners_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;     // Drain was called: no listener comes any more
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;  // Shutdown is over
@@ -266,5 +313,6 @@ void Server::Drain() { state_->Drain(); }
 absl::Status Server::Shutdown(Duration grace) { return state_->Shutdown(grace); }
 void Server::Wait() { state_->Wait(); }
 ServerStats Server::stats() const { return state_->stats(); }
+ServerMetrics Server::metrics() const { return state_->metrics(); }
 
 }  // namespace farcall

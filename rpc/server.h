@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "farcall/rpc/event_loop.h"
 #include "farcall/rpc/limits.h"
+#include "farcall/rpc/metrics.h"
 #include "farcall/rpc/service.h"
 #include "farcall/rpc/transport.h"
 
@@ -38,6 +40,7 @@ struct ServerOptions {
   size_t max_connections = 100'000;  // one more is refused with RESOURCE_EXHAUSTED
 };
 
+// Totals of all loops.
 struct ServerStats {
   uint64_t connections_accepted = 0, connections_refused = 0, connections_open = 0;
   uint64_t calls_started = 0;  // requests whose handler was run
@@ -46,6 +49,23 @@ struct ServerStats {
   uint64_t replies_ok = 0, replies_failed = 0;
   uint64_t replies_dropped = 0;  // nobody waited any more
 };
+
+// Everything that is counted.
+struct ServerMetrics {
+  ServerStats totals;
+  CountsByStatus calls_refused = {};  // why ServerStats::calls_refused were
+  // Connections that ended before the peer's HELLO was accepted, and after: why. A peer that hangs
+  // up is UNAVAILABLE; one that max_connections refused is RESOURCE_EXHAUSTED.
+  CountsByStatus handshakes_failed = {};
+  CountsByStatus connections_closed = {};
+  std::vector<MethodStats> methods;  // that were called, by name
+  std::vector<ConnectionStats> connections;
+  std::vector<ConnectionStats> closed;   // the last of each loop, the oldest end first
+  std::vector<BufferPool::Stats> pools;  // of its transports
+};
+
+// One line for each method, connection and pool, for people and for grep.
+std::string Dump(const ServerMetrics& metrics);
 
 class ServerState;
 
@@ -84,8 +104,9 @@ class Server {
   // Returns once Shutdown, on another thread, is through.
   void Wait();
 
-  // Any thread.
+  // Any thread; they do not wait for the loops.
   ServerStats stats() const;
+  ServerMetrics metrics() const;
 
  private:
   std::unique_ptr<ServerState> state_;

@@ -50,16 +50,23 @@ void ServerCall::KeepResult(absl::Status status, MessageBuilder& reply) {
 void ServerCall::Run() { SendResult(); }
 
 void ServerCall::SendResult() {
-  ServerCounters& counters = home_.shared().counters;
+  absl::StatusCode code = absl::StatusCode::kResourceExhausted;
   // Also when the reply finds no memory.
   const absl::Cleanup over = [&] {
+    // The turn's time would be that of before an inline handler.
+    const Duration took = home_.loop().clock().Now() - whole_at_;
+    tally_->End(code, took);
+    if (session_ != nullptr) session_->NoteEnd(took);
     home_.GiveBack(*this);
-    counters.calls_running.fetch_sub(1, std::memory_order_release);
+    home_.tally().calls_ended.IncrementAfterAll();
   };
-  if (session_ != nullptr) {
-    session_->Reply(*this);
+  if (session_ != nullptr) session_->Forget(*this);
+  if (session_ != nullptr && !cancelled()) {
+    code = session_->Reply(*this);
   } else {
-    Count(counters.replies_dropped);
+    code = status_.code();
+    ++home_.tally().replies_dropped;
+    ++tally_->dropped;
   }
 }
 

@@ -28,6 +28,7 @@
 
 namespace farcall {
 
+struct MethodTally;
 class ServerSession;
 class ServerLoop;
 
@@ -75,11 +76,13 @@ class ServerCall final : public Context, private Timer, private LoopTask {
   const BoundMethod* bound_ = nullptr;
   const MessageLimits* limits_ = nullptr;
   std::shared_ptr<BufferPool> pool_;
+  MethodTally* tally_ = nullptr;  // of its method
   uint64_t id_ = 0;
   Ticket ticket_ = 0;
   bool whole_ = false;
   uint64_t request_bytes_ = 0;  // body and attachment as they were announced
   TimePoint whole_by_{};        // when the request must be whole
+  TimePoint whole_at_{};        // when it was, to the turn
 
   // The result.
   absl::Status status_;

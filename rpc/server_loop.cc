@@ -22,29 +22,27 @@ ServerLoop::ServerLoop(std::shared_ptr<EventLoop> loop, ServerShared& shared)
 ServerLoop::~ServerLoop() = default;
 
 void ServerLoop::Accept(std::unique_ptr<Connection> connection) {
-  ServerCounters& counters = shared_.counters;
-  const uint64_t open = counters.connections_open.fetch_add(1, std::memory_order_relaxed) + 1;
-  const std::string peer = connection->info().peer_address;
+  const uint64_t open = shared_.connections_open.fetch_add(1, std::memory_order_relaxed) + 1;
   auto session =
       std::make_unique<ServerSession>(*this, std::move(connection),
                                       SessionOptions{.limits = shared_.options.limits,
                                                      .keepalive = shared_.options.keepalive,
-                                                     .authentication = {}});
+                                                     .authentication = {},
+                                                     .list = &tally_.connections});
   ServerSession& accepted = *session;
   places_.emplace(&accepted, sessions_.insert(sessions_.end(), std::move(session)));
   accepted.Start();
   if (open > shared_.options.max_connections) {
-    Count(counters.connections_refused);
+    ++tally_.connections_refused;
     const absl::Status full =
         absl::ResourceExhaustedError(absl::StrCat("the server has ", open - 1,
                                                   " connections already "
                                                   "(ServerOptions::max_connections)"));
-    Log(LogLevel::kWarning, absl::StrCat("server: refused ", peer, ": ", full.message()));
     accepted.End(full);
     return;
   }
-  Count(counters.connections_accepted);
-  Log(LogLevel::kInfo, absl::StrCat("server: connection from ", peer));
+  ++tally_.connections_accepted;
+  Log(LogLevel::kInfo, absl::StrCat("server: connection from ", accepted.peer_address()));
 }
 
 void ServerLoop::Bury(ServerSession& session) {
@@ -52,7 +50,7 @@ void ServerLoop::Bury(ServerSession& session) {
   loop_->Post([dead = std::move(*found->second)] {});
   sessions_.erase(found->second);
   places_.erase(found);
-  shared_.counters.connections_open.fetch_sub(1, std::memory_order_release);
+  shared_.connections_open.fetch_sub(1, std::memory_order_release);
 }
 
 void ServerLoop::Drain() {
@@ -82,9 +80,7 @@ void ServerLoop::Close() {
 
 void ServerLoop::Dispatch(ServerCall& call) {
   const BoundMethod& method = call.bound();
-  ServerCounters& counters = shared_.counters;
-  Count(counters.calls_started);
-  counters.calls_running.fetch_add(1, std::memory_order_relaxed);
+  ++tally_.calls_started;
   if (!method.on_workers) {
     method.run(method, call);
     return;

@@ -8,35 +8,48 @@
 #include <atomic>
 #include <list>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "farcall/rpc/connection_list.h"
 #include "farcall/rpc/event_loop.h"
+#include "farcall/rpc/log.h"
 #include "farcall/rpc/method_table.h"
+#include "farcall/rpc/method_tally.h"
 #include "farcall/rpc/server.h"
 #include "farcall/rpc/server_call.h"
 #include "farcall/rpc/session.h"
+#include "farcall/rpc/tally.h"
 #include "farcall/rpc/worker_pool.h"
 
 namespace farcall {
 
 class ServerSession;
 
-struct ServerCounters {
-  std::atomic<uint64_t> connections_accepted{0}, connections_refused{0}, connections_open{0};
-  std::atomic<uint64_t> calls_started{0}, calls_refused{0}, calls_running{0};
-  std::atomic<uint64_t> replies_ok{0}, replies_failed{0}, replies_dropped{0};
-};
+// What one loop of a server counts: its driver writes, any thread reads.
+struct ServerTally {
+  // Calls whose handler is not done. Also tells a server that ends that it may: what the handlers
+  // did before is seen by whoever reads 0.
+  uint64_t CallsRunning() const {
+    const uint64_t ended = calls_ended.Acquire();  // first: what is running is never negative
+    return calls_started - ended;
+  }
 
-// Relaxed: counters order nothing.
-inline void Count(std::atomic<uint64_t>& counter) {
-  counter.fetch_add(1, std::memory_order_relaxed);
-}
+  Tally connections_accepted, connections_refused;
+  Tally calls_started, calls_ended;
+  Tally replies_ok, replies_failed, replies_dropped;
+  TalliesByStatus calls_refused;
+  TalliesByStatus handshakes_failed, connections_closed;
+  MethodTallies methods;
+  ConnectionList connections;
+};
 
 struct ServerShared {
   ServerOptions options;
   MethodTable methods;  // constant once listening
-  ServerCounters counters;
+  // On all loops: max_connections bounds it.
+  std::atomic<uint64_t> connections_open{0};
   std::atomic<bool> draining{false};
   std::unique_ptr<WorkerPool> workers;
   std::atomic<size_t> waiting_for_workers{0};
@@ -49,9 +62,14 @@ class ServerLoop final : private Timer {
 
   EventLoop& loop() const { return *loop_; }
   ServerShared& shared() const { return shared_; }
+  // Any thread reads it.
+  const ServerTally& tally() const { return tally_; }
 
   // ---- driver only ----
   void Accept(std::unique_ptr<Connection> connection);
+  ServerTally& tally() { return tally_; }
+  // Logs what peers can make happen as often as they like.
+  void Warn(std::string_view line) { warnings_.Warn(loop_->now(), line); }
   // Takes a session that has ended; it is destroyed in a later turn.
   void Bury(ServerSession& session);
   // Says GOAWAY to every peer, and from then on ends the connections that their peers should have.
@@ -74,6 +92,8 @@ class ServerLoop final : private Timer {
 
   const std::shared_ptr<EventLoop> loop_;
   ServerShared& shared_;
+  LogThrottle warnings_;
+  ServerTally tally_;  // before the sessions, which are listed in it
   // In the order of acceptance, so that what is told to all is told in the same order in every run.
   std::list<std::unique_ptr<ServerSession>> sessions_;
   absl::flat_hash_map<ServerSession*, std::list<std::unique_ptr<ServerSession>>::iterator> places_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,7 +62,12 @@ void ServerSession::OnReady() {
 
 void ServerSession::Drain() {
   if (FARCALL_PLANTED(kDrainForgetsIdlePeers) && calls_.empty()) return;
+  NoteDraining();
   SendGoAway(absl::OkStatus());
+  if (LogEnabled(LogLevel::kInfo)) {
+    Log(LogLevel::kInfo, absl::StrCat("server: told ", peer_address(), " that it drains (",
+                                      calls_.size(), " calls under way)"));
+  }
 }
 
 void ServerSession::EndIfIdle() {
@@ -105,10 +111,10 @@ absl::Status ServerSession::CheckRoom(uint64_t bytes) const {
                      "(ServerOptions::limits.max_calls_in_flight)"));
   }
   const uint64_t room =
-      limits.max_held_request_bytes - std::min(limits.max_held_request_bytes, held_bytes_);
-  if (bytes > kSmallPayloadBytes && held_bytes_ > 0 && bytes > room) {
+      limits.max_held_request_bytes - std::min(limits.max_held_request_bytes, held_bytes());
+  if (bytes > kSmallPayloadBytes && held_bytes() > 0 && bytes > room) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "a request of ", bytes, " bytes does not fit beside the ", held_bytes_,
+        "a request of ", bytes, " bytes does not fit beside the ", held_bytes(),
         " of this connection's calls in flight; the server holds ", limits.max_held_request_bytes,
         " (ServerOptions::limits.max_held_request_bytes): wait for their replies"));
   }
@@ -133,13 +139,14 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   }
   const BoundMethod* method = home_.shared().methods.Find(header.method);
   if (absl::Status refusal = Refusal(header, method, sizes); !refusal.ok()) {
-    Refuse(header.call, refusal);
+    Refuse(header.call, method == nullptr ? nullptr : method->info, refusal);
     return {.refused = refusal, .attachment = {}};
   }
   ServerCall& call = home_.TakeCall();
   call.session_ = this;
   call.bound_ = method;
   call.method_ = method->info;
+  call.tally_ = &home_.tally().methods.Of(*method->info);
   call.limits_ = &home_.shared().options.limits;
   call.pool_ = connection().pool();
   call.peer_ = peer_;
@@ -153,10 +160,11 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   call.whole_by_ = WholeBy(loop().now(), call.request_bytes_, options().keepalive);
   // A smaller table would grow now and then as calls come and go.
   if (calls_.capacity() == 0) calls_.reserve(kFirstCalls);
+  tally().Reserve();
   calls_.emplace(header.call, &call);  // first: it may find no memory, and a timer must end
   loop().timers().Arm(call, std::min(call.expires_at_, call.whole_by_));
   if (call.request_bytes_ > kSmallPayloadBytes) large_.emplace(ticket, header.call);
-  held_bytes_ += call.request_bytes_;
+  tally().held_bytes += call.request_bytes_;
   return {};
 }
 
@@ -164,18 +172,22 @@ void ServerSession::OnCall(const FrameHeader& header, Message message) {
   const auto found = calls_.find(header.call);
   if (found == calls_.end()) return;  // it was given up between its announcement and now
   ServerCall& call = *found->second;
+  call.tally_->bytes_received += message.head.size() + message.payload_bytes();
   call.request_ = std::move(message);
   call.whole_ = true;
+  call.whole_at_ = loop().now();
   if (call.request_bytes_ > kSmallPayloadBytes) large_.erase(call.ticket_);
   if (call.whole_by_ < call.expires_at_) loop().timers().Arm(call, call.expires_at_);
   const absl::Status verified = call.bound_->verify(call.body(), call.limits());
   if (!verified.ok()) {
-    Refuse(header.call,
+    Refuse(header.call, call.method_,
            absl::InvalidArgumentError(absl::StrCat("the request of ", Absl(call.method_->name),
                                                    " cannot be read: ", verified.message())));
     Drop(call);
     return;
   }
+  ++tally().started;
+  ++call.tally_->started;
   home_.Dispatch(call);
 }
 
@@ -186,13 +198,13 @@ void ServerSession::OnAbandoned(Ticket ticket, absl::Status status) {
     const auto call = calls_.find(found->second);
     large_.erase(found);
     if (call == calls_.end() || call->second->ticket_ != ticket) return;  // given up here
-    Refuse(call->first, status);
+    Refuse(call->first, call->second->method_, status);
     Drop(*call->second);
     return;
   }
   for (const auto& [id, call] : calls_) {
     if (call->ticket_ != ticket || call->whole_) continue;
-    Refuse(id, status);
+    Refuse(id, call->method_, status);
     Drop(*call);
     return;
   }
@@ -225,13 +237,21 @@ void ServerSession::Expire(ServerCall& call) {
                 absl::StrCat("the request of ", Absl(call.method_->name), ", ", call.request_bytes_,
                              " bytes, came too slowly (ServerOptions::keepalive.stall_timeout and "
                              "min_bytes_per_second)"));
-  Refuse(call.id_, late);
+  Refuse(call.id_, call.method_, late);
   Drop(call);
   connection().Abandon(ticket, late);
 }
 
-void ServerSession::Refuse(uint64_t id, const absl::Status& status) {
-  Count(home_.shared().counters.calls_refused);
+void ServerSession::Refuse(uint64_t id, const MethodInfo* method, const absl::Status& status) {
+  ++Of(home_.tally().calls_refused, status.code());
+  ++tally().refused;
+  if (method != nullptr) ++home_.tally().methods.Of(*method).refused;
+  if (LogEnabled(LogLevel::kDebug)) {
+    Log(LogLevel::kDebug,
+        absl::StrCat("server: refused a call of ", peer_address(), " to ",
+                     method == nullptr ? "an unknown method" : Absl(method->name), ": ",
+                     absl::StatusCodeToString(status.code()), ": ", status.message()));
+  }
   SendStatus(id, status, kFlagNotRun, {}, {}, {});
 }
 
@@ -242,17 +262,11 @@ void ServerSession::Drop(ServerCall& call) {
 }
 
 void ServerSession::Forget(const ServerCall& call) {
-  held_bytes_ -= call.request_bytes_;
+  tally().held_bytes -= call.request_bytes_;
   calls_.erase(call.id_);
 }
 
-void ServerSession::Reply(ServerCall& call) {
-  ServerCounters& counters = home_.shared().counters;
-  Forget(call);
-  if (call.cancelled()) {
-    Count(counters.replies_dropped);
-    return;
-  }
+absl::StatusCode ServerSession::Reply(ServerCall& call) {
   absl::Status status = std::move(call.status_);
   const uint64_t body = call.reply_body_.size();
   const uint64_t attachment = call.reply_attachment_.size();
@@ -264,32 +278,38 @@ void ServerSession::Reply(ServerCall& call) {
                      peer_hello().max_body_bytes, " and ", peer_hello().max_attachment_bytes,
                      " (its limits.max_body_bytes and limits.max_attachment_bytes)"));
   }
-  Count(status.ok() ? counters.replies_ok : counters.replies_failed);
   const uint8_t flags = FARCALL_PLANTED(kErrorsDidNotRun) && !status.ok() ? kFlagNotRun : 0;
-  SendStatus(call.id_, status, flags, call.reply_metadata_, std::move(call.reply_body_),
-             std::move(call.reply_attachment_));
+  const Sent sent = SendStatus(call.id_, status, flags, call.reply_metadata_,
+                               std::move(call.reply_body_), std::move(call.reply_attachment_));
+  ServerTally& counts = home_.tally();
+  ++(sent.code == absl::StatusCode::kOk ? counts.replies_ok : counts.replies_failed);
+  call.tally_->bytes_sent += sent.bytes;
+  return sent.code;
 }
 
-void ServerSession::SendStatus(uint64_t id, const absl::Status& status, uint8_t flags,
-                               const Metadata& metadata, Buffer body, Buffer attachment) {
+ServerSession::Sent ServerSession::SendStatus(uint64_t id, const absl::Status& status,
+                                              uint8_t flags, const Metadata& metadata, Buffer body,
+                                              Buffer attachment) {
   HeadBuilder head(*connection().pool());
   if (absl::Status added = AddMetadata(metadata, head); !added.ok()) {
     const absl::Status unsendable(added.code(),
                                   absl::StrCat("the reply's metadata: ", added.message()));
-    SendStatus(id, status.ok() ? unsendable : status, flags, {}, {}, {});
-    return;
+    return SendStatus(id, status.ok() ? unsendable : status, flags, {}, {}, {});
   }
   if (!status.ok()) AddStatus(status, head);
+  const absl::StatusCode code = status.code();
   Message message;
   message.head = head.Finish({.type = FrameType::kReply,
                               .flags = flags,
-                              .status = static_cast<uint16_t>(status.code()),
+                              .status = static_cast<uint16_t>(code),
                               .call = id});
   if (status.ok()) {
     message.body = std::move(body);
     message.attachment = std::move(attachment);
   }
+  const Sent sent{code, message.head.size() + message.payload_bytes()};
   SendAnswer(std::move(message));
+  return sent;
 }
 
 size_t ServerSession::Orphan() {
@@ -304,7 +324,7 @@ size_t ServerSession::Orphan() {
   }
   calls_.clear();
   large_.clear();
-  held_bytes_ = 0;
+  tally().held_bytes = 0;
   return orphans;
 }
 
@@ -312,9 +332,16 @@ void ServerSession::OnEnded(const absl::Status& status) {
   // A broken rule or limit is for somebody to look at; that peers go is not.
   const bool fault = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ||
                      absl::IsResourceExhausted(status);
-  Log(fault ? LogLevel::kWarning : LogLevel::kInfo,
-      absl::StrCat("server: connection of ", peer_address(), " ended: ", status.message(), " (",
-                   calls_.size(), " calls under way)"));
+  if (fault || LogEnabled(LogLevel::kInfo)) {
+    const std::string line =
+        fault && !greeted()
+            ? absl::StrCat("server: refused ", peer_address(), ": ", status.message())
+            : absl::StrCat("server: connection of ", peer_address(), " ended: ", status.message(),
+                           " (", calls_.size(), " calls under way)");
+    fault ? home_.Warn(line) : Log(LogLevel::kInfo, line);
+  }
+  ServerTally& counts = home_.tally();
+  ++Of(greeted() ? counts.connections_closed : counts.handshakes_failed, status.code());
   Orphan();
   home_.Bury(*this);
 }

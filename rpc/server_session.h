@@ -23,8 +23,12 @@ class ServerSession final : public Session {
   // time either.
   void EndIfIdle();
 
-  // The handler is done with `call`, which is one of this session's.
-  void Reply(ServerCall& call);
+  // Sends the result of `call`; returns its status as it left.
+  absl::StatusCode Reply(ServerCall& call);
+  // Takes `call` out of the table.
+  void Forget(const ServerCall& call);
+  // A call whose handler was run is over.
+  void NoteEnd(Duration took) { tally().End(took); }
   // The deadline of `call` passed.
   void Expire(ServerCall& call);
 
@@ -43,14 +47,19 @@ class ServerSession final : public Session {
 
   absl::Status Refusal(const FrameHeader& header, const BoundMethod* method,
                        MessageSizes sizes) const;
+  // Of the requests of calls_, as they were announced.
+  uint64_t held_bytes() const { return tally().held_bytes; }
   // Whether there is room beside the calls that are under way.
   absl::Status CheckRoom(uint64_t bytes) const;
-  // Answers without a handler.
-  void Refuse(uint64_t id, const absl::Status& status);
+  // Answers without a handler. `method` is null when nobody knows it.
+  void Refuse(uint64_t id, const MethodInfo* method, const absl::Status& status);
   void Drop(ServerCall& call);
-  // Takes `call` out of the table.
-  void Forget(const ServerCall& call);
-  void SendStatus(uint64_t id, const absl::Status& status, uint8_t flags, const Metadata& metadata,
+  // How it left: what the metadata turned it into, and its length.
+  struct Sent {
+    absl::StatusCode code;
+    uint64_t bytes;
+  };
+  Sent SendStatus(uint64_t id, const absl::Status& status, uint8_t flags, const Metadata& metadata,
                   Buffer body, Buffer attachment);
 
   ServerLoop& home_;
@@ -58,8 +67,7 @@ class ServerSession final : public Session {
   absl::flat_hash_map<uint64_t, ServerCall*> calls_;
   // The ids of calls whose payload is large and on its way, or was given up here and not yet there.
   absl::flat_hash_map<Ticket, uint64_t> large_;
-  bool was_idle_ = false;    // at the last EndIfIdle
-  uint64_t held_bytes_ = 0;  // of the requests of calls_, as they were announced
+  bool was_idle_ = false;  // at the last EndIfIdle
 };
 
 }  // namespace farcall

@@ -1,5 +1,6 @@
 #include "farcall/rpc/session.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +22,49 @@ Session::Session(EventLoop& loop, std::unique_ptr<Connection> connection, Sessio
     : loop_(loop),
       options_(std::move(options)),
       connection_(std::move(connection)),
-      peer_address_(connection_->info().peer_address) {}
+      peer_address_(connection_->info().peer_address),
+      opened_at_(loop_.now()) {
+  if (options_.list != nullptr) listed_as_ = options_.list->Add(*this);
+}
+
+Session::~Session() {
+  if (listed_as_ != 0) options_.list->Remove(listed_as_);
+}
+
+ConnectionStats Session::stats() const {
+  const ConnectionInfo info = connection_->info();
+  ConnectionStats stats;
+  stats.state = state_.load(std::memory_order_relaxed);
+  stats.peer = peer_address_;
+  stats.transport = info.transport;
+  stats.age = loop_.clock().Now() - opened_at_;
+  stats.unread_answers = unread_answers_;
+  stats.unread_bytes = unread_bytes_;
+  stats.counters = info.counters;
+  tally_.AddTo(stats);
+  return stats;
+}
+
+void Session::NoteDraining() {
+  if (!ending_) state_.store(ConnectionStats::State::kDraining, std::memory_order_relaxed);
+}
+
+void Session::NoteEnding(const absl::Status& reason) {
+  ending_ = true;
+  reason_ = reason;
+  state_.store(ConnectionStats::State::kClosing, std::memory_order_relaxed);
+}
+
+// From here on only what it was is told.
+void Session::LeaveList() {
+  if (listed_as_ == 0) return;
+  ConnectionStats last = stats();
+  last.id = listed_as_;
+  last.state = ConnectionStats::State::kClosed;
+  last.end = std::string(reason_.message());
+  options_.list->Remove(std::exchange(listed_as_, 0));
+  options_.list->KeepClosed(std::move(last));
+}
 
 void Session::Start() {
   Hello hello;
@@ -44,8 +87,7 @@ void Session::Start() {
 
 void Session::End(const absl::Status& reason) {
   if (ending_) return;
-  ending_ = true;
-  reason_ = reason;
+  NoteEnding(reason);
   SendGoAway(reason);
   connection_->Close(reason);
 }
@@ -60,7 +102,7 @@ absl::Status Session::Violation(absl::string_view rule) {
 void Session::SendAnswer(Message message) {
   if (unread_answers_ >= options_.limits.max_unread_answers) {
     End(absl::ResourceExhaustedError(absl::StrCat(
-        peer_address_, " does not read its answers: ", unread_answers_,
+        peer_address_, " does not read its answers: ", uint64_t{unread_answers_},
         " wait already (limits.max_unread_answers); read them, or make fewer calls at once")));
     return;
   }
@@ -151,6 +193,7 @@ void Session::OnHello(const FrameHeader& header, const Head& head) {
   }
   peer_hello_ = *std::move(hello);
   ready_ = true;
+  state_.store(ConnectionStats::State::kReady, std::memory_order_relaxed);
   loop_.timers().Arm(*this, After(loop_.now(), options_.keepalive.ping_after));
   OnReady();
 }
@@ -162,18 +205,18 @@ void Session::OnGoAway(const FrameHeader& header, const Head& head) {
     return;
   }
   // The peer has decided; it will not read an answer.
-  ending_ = true;
-  reason_ = absl::Status(
+  NoteEnding(absl::Status(
       status.code(), absl::StrCat(peer_address_, " ended the connection: ",
                                   status.message().empty() ? absl::StatusCodeToString(status.code())
-                                                           : std::string(status.message())));
+                                                           : std::string(status.message()))));
   connection_->Close(reason_);
 }
 
 void Session::OnClosed(absl::Status status) {
   Disarm();
-  ending_ = true;
-  OnEnded(reason_.ok() ? status : reason_);
+  NoteEnding(reason_.ok() ? status : reason_);
+  LeaveList();
+  OnEnded(reason_);
 }
 
 // Called now and then: whether a peer for which answers wait has taken none since long ago.
@@ -198,8 +241,8 @@ void Session::OnTimer() {
   const ConnectionCounters counters = connection_->info().counters;
   if (TakesNothing(now, counters.bytes_sent)) {
     End(absl::ResourceExhaustedError(
-        absl::StrCat(peer_address_, " does not read: ", unread_answers_, " answers (",
-                     unread_bytes_, " bytes) wait for it, and it took nothing for ",
+        absl::StrCat(peer_address_, " does not read: ", uint64_t{unread_answers_}, " answers (",
+                     uint64_t{unread_bytes_}, " bytes) wait for it, and it took nothing for ",
                      Seconds(now - takes_nothing_since_), " s (keepalive.stall_timeout)")));
     return;
   }

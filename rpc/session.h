@@ -8,14 +8,18 @@
 #ifndef FARCALL_RPC_SESSION_H_
 #define FARCALL_RPC_SESSION_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "farcall/rpc/connection_list.h"
 #include "farcall/rpc/event_loop.h"
 #include "farcall/rpc/frame.h"
 #include "farcall/rpc/hello.h"
 #include "farcall/rpc/limits.h"
+#include "farcall/rpc/metrics.h"
+#include "farcall/rpc/tally.h"
 #include "farcall/rpc/timer_wheel.h"
 #include "farcall/rpc/transport.h"
 
@@ -25,12 +29,14 @@ struct SessionOptions {
   MessageLimits limits = {};
   KeepaliveOptions keepalive = {};
   std::string authentication = {};  // opaque, told in HELLO
+  // Where the session is listed from its making until its end; outlives it. nullptr: nowhere.
+  ConnectionList* list = nullptr;
 };
 
 class Session : private Receiver, private Timer {
  public:
   Session(EventLoop& loop, std::unique_ptr<Connection> connection, SessionOptions options);
-  ~Session() override = default;
+  ~Session() override;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -45,6 +51,8 @@ class Session : private Receiver, private Timer {
   const std::string& peer_address() const { return peer_address_; }
   ConnectionInfo connection_info() const { return connection_->info(); }
   EventLoop& loop() const { return loop_; }
+  // Any thread, while the session is listed.
+  ConnectionStats stats() const;
 
  protected:
   // The peer's HELLO was accepted.
@@ -64,6 +72,12 @@ class Session : private Receiver, private Timer {
 
   Connection& connection() { return *connection_; }
   const SessionOptions& options() const { return options_; }
+  ConnectionTally& tally() { return tally_; }
+  const ConnectionTally& tally() const { return tally_; }
+  // Whether the peer's HELLO was ever accepted.
+  bool greeted() const { return ready_; }
+  // This side, or the peer, takes no new calls.
+  void NoteDraining();
   // Sends what the peer made us say. Ends the connection of a peer for which too much waits
   // (limits.max_unread_answers, the transport's queue): losing an answer would be worse, it is
   // waited for.
@@ -84,25 +98,32 @@ class Session : private Receiver, private Timer {
   void OnHello(const FrameHeader& header, const Head& head);
   void OnGoAway(const FrameHeader& header, const Head& head);
   bool TakesNothing(TimePoint now, uint64_t bytes_sent);
+  void NoteEnding(const absl::Status& reason);
+  void LeaveList();
 
   // Constant after construction.
   EventLoop& loop_;
   const SessionOptions options_;
   const std::unique_ptr<Connection> connection_;
   const std::string peer_address_;
+  const TimePoint opened_at_;
+
+  // Written here, read by any thread.
+  std::atomic<ConnectionStats::State> state_{ConnectionStats::State::kHandshake};
+  ConnectionTally tally_;
+  Tally unread_bytes_, unread_answers_;
 
   Hello peer_hello_;
   absl::Status reason_;  // why it ends, when it was decided here or told by the peer
   TimePoint last_heard_{};
   uint64_t bytes_at_ping_ = 0;
-  uint64_t unread_bytes_ = 0;
-  uint64_t unread_answers_ = 0;
   uint64_t sent_at_look_ = 0;  // bytes, when it was last looked whether the peer reads
   TimePoint takes_nothing_since_{};
   bool hello_seen_ = false;
   bool ready_ = false;
   bool ending_ = false;
   bool ping_pending_ = false;
+  uint64_t listed_as_ = 0;  // 0: not any more
 };
 
 }  // namespace farcall

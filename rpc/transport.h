@@ -33,6 +33,7 @@
 #include "farcall/rpc/clock.h"
 #include "farcall/rpc/endpoint.h"
 #include "farcall/rpc/message.h"
+#include "farcall/rpc/tally.h"
 
 namespace farcall {
 
@@ -83,6 +84,19 @@ struct ConnectionCounters {
   uint64_t send_calls = 0, receive_calls = 0;  // system calls or doorbells that moved data
   uint64_t payload_bytes_copied = 0;           // by the CPU in user space, both directions
   uint64_t violations = 0;                     // wire rules the peer broke
+  uint64_t queued_messages = 0;                // that wait to be sent now
+  uint64_t queued_bytes = 0;                   // of them, as max_queued_bytes counts
+};
+
+// The same while a connection counts it: by its driver, for any reader.
+struct ConnectionTallies {
+  Tally messages_sent, messages_received, bytes_sent, bytes_received, send_calls, receive_calls,
+      payload_bytes_copied, violations, queued_messages, queued_bytes;
+
+  ConnectionCounters Read() const {
+    return {messages_sent, messages_received,    bytes_sent, bytes_received,  send_calls,
+            receive_calls, payload_bytes_copied, violations, queued_messages, queued_bytes};
+  }
 };
 
 struct ConnectionInfo {
@@ -121,6 +135,7 @@ class Connection {
   // pending `done`, with a status that is not OK, and then OnClosed(status) follow in a later turn,
   // and nothing else does.
   virtual void Close(absl::Status status) = 0;
+  // Any thread, while the connection is not being destroyed.
   virtual ConnectionInfo info() const = 0;
 };
 
@@ -176,6 +191,8 @@ class Transport {
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& endpoint,
                                                            std::vector<EventLoop*> loops,
                                                            Acceptor acceptor) = 0;
+  // The pools that its connections share, for whoever looks after memory. Any thread.
+  virtual std::vector<std::shared_ptr<BufferPool>> pools() const { return {}; }
 };
 
 }  // namespace farcall

@@ -125,7 +125,7 @@ void AppendFacts(const Facts& facts, std::string& out) {
 }  // namespace
 
 void SetFigures(const Workload& workload, const Measurement& measurement, Record& record) {
-  const LatencyRecorder& latency = measurement.latency;
+  const Latencies& latency = measurement.latency;
   const auto calls = static_cast<double>(latency.count());
   record.kind = NameOf(workload.kind);
   record.bytes = workload.bytes;
@@ -135,11 +135,11 @@ void SetFigures(const Workload& workload, const Measurement& measurement, Record
   record.beside_bytes = workload.beside_bytes;
   record.samples = latency.count();
   record.errors = measurement.errors;
-  record.p50_us = latency.PercentileNs(0.5) / kNsPerUs;
-  record.p90_us = latency.PercentileNs(0.9) / kNsPerUs;
-  record.p99_us = latency.PercentileNs(0.99) / kNsPerUs;
-  record.p999_us = latency.PercentileNs(0.999) / kNsPerUs;
-  record.mean_us = latency.MeanNs() / kNsPerUs;
+  record.p50_us = latency.Quantile(0.5) / kNsPerUs;
+  record.p90_us = latency.Quantile(0.9) / kNsPerUs;
+  record.p99_us = latency.Quantile(0.99) / kNsPerUs;
+  record.p999_us = latency.Quantile(0.999) / kNsPerUs;
+  record.mean_us = latency.Mean() / kNsPerUs;
   record.calls_per_s = calls * kNsPerSecond / static_cast<double>(measurement.elapsed_ns);
   record.mb_per_s = workload.beside_bytes > 0
                         ? measurement.beside_mb_per_s

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "farcall/bench/measure/latency_recorder.h"
+#include "farcall/rpc/histogram.h"
 
 namespace farcall::bench {
 
@@ -39,8 +39,10 @@ struct Workload {
   bool alone() const { return connections == 1 && idle_connections == 0 && beside_bytes == 0; }
 };
 
+using Latencies = Histogram<8>;  // ns; a quantile is at most 0.2 % off
+
 struct Measurement {
-  LatencyRecorder latency;     // round trips of the calls that succeeded
+  Latencies latency;           // round trips of the calls that succeeded
   uint64_t elapsed_ns = 0;     // of the measured part
   uint64_t cpu_ns = 0;         // user and system time of both processes in the measured part
   double beside_mb_per_s = 0;  // 10^6 bytes of the payloads beside, on average

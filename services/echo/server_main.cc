@@ -2,7 +2,8 @@
 //                     [--quiet]
 //
 // Serves Echo at ADDRESS until SIGINT or SIGTERM, then drains. Prints "listening on ADDRESS" once
-// it does. --quiet logs warnings only, not who comes and goes.
+// it does. SIGUSR1 prints what was counted so far to standard error. --quiet logs warnings only,
+// not who comes and goes.
 
 #include <pthread.h>
 
@@ -76,11 +77,10 @@ int Main(int argc, char** argv) {
     return 2;
   }
   // Before any thread exists, so that all of them leave the signals to sigwait.
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGINT);
-  sigaddset(&stop, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int each : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&signals, each);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   SetLogSink({}, arguments.quiet ? LogLevel::kWarning : LogLevel::kInfo);
   EchoImpl echo;
@@ -98,7 +98,9 @@ int Main(int argc, char** argv) {
   std::fflush(stdout);
 
   int signal = 0;
-  sigwait(&stop, &signal);
+  while (sigwait(&signals, &signal) == 0 && signal == SIGUSR1) {
+    std::fputs(Dump(server.metrics()).c_str(), stderr);
+  }
   if (absl::Status shut = server.Shutdown(std::chrono::seconds(5)); !shut.ok()) {
     std::fprintf(stderr, "farcall_echo_server: %s\n", shut.ToString().c_str());
     return 1;

@@ -132,7 +132,7 @@ TEST_CASE("a subject that fails ends the run with its name, and what was measure
 
 TEST_CASE("a run without a single call is a failure") {
   Fixture fixture;
-  fixture.ours->answer->latency = LatencyRecorder();
+  fixture.ours->answer->latency = Latencies();
   CHECK_FALSE(fixture.Run(Near).status.ok());
 }
 

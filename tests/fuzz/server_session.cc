@@ -104,8 +104,8 @@ class Stage {
     }
     OnLoop([this] { wire_->Cut(); });
     for (int turns = 0; turns < 10; ++turns) OnLoop([this] { wire_->Turn(); });
-    FUZZ_CHECK(shared_.counters.connections_open == 0);
-    FUZZ_CHECK(shared_.counters.calls_running == 0);  // those that waited were cancelled
+    FUZZ_CHECK(shared_.connections_open == 0);
+    FUZZ_CHECK(home_.tally().CallsRunning() == 0);  // those that waited were cancelled
     FUZZ_CHECK(pool_->stats().leased_bytes == 0);
   }
 

@@ -45,7 +45,8 @@ Ticket LoopbackConnection::Send(Message message, SendDone done) {
                 .message = {},
                 .done = std::move(done)};
   queued.message = std::move(message);
-  queued_bytes_ += queued.bytes;
+  ++counters_.queued_messages;
+  counters_.queued_bytes += queued.bytes;
   if (queued.large) ++large_sends_;
   queue_.push_back(std::move(queued));
   loop_.RunAtEndOfTurn(flush_task_);
@@ -61,16 +62,16 @@ absl::Status LoopbackConnection::CheckRoomFor(const Message& message) const {
   }
   const TransportLimits& limits = options_.limits;
   const size_t bytes = message.head.size() + message.payload_bytes();
-  if (queue_.size() + announced_.size() >= limits.max_queued_messages) {
+  if (counters_.queued_messages >= limits.max_queued_messages) {
     return absl::ResourceExhaustedError(absl::StrCat(
         options_.peer_address, ": ", limits.max_queued_messages,
         " messages wait to be sent (TransportLimits::max_queued_messages); the peer reads slowly"));
   }
-  if (queued_bytes_ > 0 && queued_bytes_ + bytes > limits.max_queued_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(options_.peer_address, ": ", queued_bytes_, " bytes wait to be sent, ", bytes,
-                     " more would pass ", limits.max_queued_bytes,
-                     " (TransportLimits::max_queued_bytes); the peer reads slowly"));
+  const uint64_t queued = counters_.queued_bytes;
+  if (queued > 0 && queued + bytes > limits.max_queued_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        options_.peer_address, ": ", queued, " bytes wait to be sent, ", bytes, " more would pass ",
+        limits.max_queued_bytes, " (TransportLimits::max_queued_bytes); the peer reads slowly"));
   }
   if (IsLarge(message) && large_sends_ >= limits.max_transfers) {
     return absl::ResourceExhaustedError(
@@ -78,6 +79,12 @@ absl::Status LoopbackConnection::CheckRoomFor(const Message& message) const {
                      " large payloads are on their way (TransportLimits::max_transfers)"));
   }
   return absl::OkStatus();
+}
+
+void LoopbackConnection::Unqueue(size_t bytes, bool large) {
+  --counters_.queued_messages;
+  counters_.queued_bytes -= bytes;
+  if (large) --large_sends_;
 }
 
 void LoopbackConnection::Flush() {
@@ -99,7 +106,7 @@ void LoopbackConnection::Flush() {
     }
     counters_.bytes_sent += sent.bytes;
     ++counters_.messages_sent;
-    queued_bytes_ -= sent.bytes;
+    Unqueue(sent.bytes, /*large=*/false);
     EndSend(std::move(sent.done), {absl::OkStatus(), /*sent=*/true, {}});
   }
 }
@@ -115,8 +122,7 @@ void LoopbackConnection::OnReceipt(const Receipt& receipt) {
   if (found == announced_.end()) return;  // withdrawn meanwhile
   counters_.bytes_sent += receipt.moved;
   ++counters_.messages_sent;
-  queued_bytes_ -= found->second.bytes;
-  --large_sends_;
+  Unqueue(found->second.bytes, /*large=*/true);
   EndSend(std::move(found->second.done), {absl::OkStatus(), /*sent=*/true, {}});
   announced_.erase(found);
 }
@@ -127,8 +133,7 @@ void LoopbackConnection::Withdraw(Ticket ticket) {
       std::lower_bound(queue_.begin(), queue_.end(), ticket,
                        [](const Queued& entry, Ticket wanted) { return entry.ticket < wanted; });
   if (queued != queue_.end() && queued->ticket == ticket) {
-    queued_bytes_ -= queued->bytes;
-    if (queued->large) --large_sends_;
+    Unqueue(queued->bytes, queued->large);
     EndSend(std::move(queued->done), {absl::CancelledError("withdrawn before it was sent"),
                                       /*sent=*/false, std::move(queued->message)});
     queue_.erase(queued);
@@ -137,8 +142,7 @@ void LoopbackConnection::Withdraw(Ticket ticket) {
   const auto announced = announced_.find(ticket);
   if (announced == announced_.end()) return;
   theirs_->PutGivenUp(ticket);
-  queued_bytes_ -= announced->second.bytes;
-  --large_sends_;
+  Unqueue(announced->second.bytes, /*large=*/true);
   EndSend(std::move(announced->second.done),
           {absl::CancelledError("withdrawn while its payload was on its way"), /*sent=*/true, {}});
   announced_.erase(announced);
@@ -155,7 +159,7 @@ ConnectionInfo LoopbackConnection::info() const {
   return {.transport = "loopback",
           .peer_address = options_.peer_address,
           .local_address = options_.local_address,
-          .counters = counters_};
+          .counters = counters_.Read()};
 }
 
 void LoopbackConnection::OnMail() {
@@ -188,7 +192,8 @@ void LoopbackConnection::FailSends(const absl::Status& status) {
   }
   queue_.clear();
   announced_.clear();
-  queued_bytes_ = 0;
+  counters_.queued_messages = 0;
+  counters_.queued_bytes = 0;
   large_sends_ = 0;
 }
 

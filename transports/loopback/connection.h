@@ -85,6 +85,7 @@ class LoopbackConnection final : public Connection, private MailboxOwner {
 
   // ---- sending (connection.cc) ----
   absl::Status CheckRoomFor(const Message& message) const;
+  void Unqueue(size_t bytes, bool large);
   void Flush();
   void EndSend(SendDone done, SendResult result);
   void OnReceipt(const Receipt& receipt);
@@ -112,14 +113,13 @@ class LoopbackConnection final : public Connection, private MailboxOwner {
 
   Receiver* receiver_ = nullptr;  // nullptr: not started, or OnClosed was delivered
   Mail mail_;                     // of this turn; kept for its capacity
-  ConnectionCounters counters_;
+  ConnectionTallies counters_;
 
   Ticket last_sent_ = 0;
   std::deque<Queued> queue_;  // in the order of tickets
   FlushTask flush_task_{*this};
   std::map<Ticket, Announced> announced_;
-  size_t queued_bytes_ = 0;    // of queue_ and announced_
-  size_t large_sends_ = 0;     // likewise
+  size_t large_sends_ = 0;     // of queue_ and announced_
   std::vector<Ended> ended_;   // their `done` is due in the next turn
   std::vector<Ended> ending_;  // of this turn; kept for its capacity
 

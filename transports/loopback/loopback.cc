@@ -114,6 +114,8 @@ class LoopbackTransport final : public Transport {
     return std::make_unique<LoopbackListener>(endpoint, options_.network, std::move(accepting));
   }
 
+  std::vector<std::shared_ptr<BufferPool>> pools() const override { return {options_.pool}; }
+
  private:
   LoopbackOptions options_;  // constant after construction
 };

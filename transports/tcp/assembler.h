@@ -166,9 +166,7 @@ class Assembler {
   bool bulk_ = false;           // the last message had a payload above kCopyBytes
   size_t bulk_head_bytes_ = 0;  // and a head of this size
 
-  uint64_t messages_received_ = 0;
-  uint64_t bytes_received_ = 0;
-  uint64_t payload_bytes_copied_ = 0;
+  Tally messages_received_, bytes_received_, payload_bytes_copied_;  // read by any thread
 };
 
 }  // namespace farcall::tcp

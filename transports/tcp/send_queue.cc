@@ -129,7 +129,7 @@ absl::Status SendQueue::CheckRoom(const Message& message) const {
   }
   if (queued_messages_ >= std::max<size_t>(limits_.max_queued_messages, 1)) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "send queue: ", queued_messages_, " messages wait already (max_queued_messages)"));
+        "send queue: ", queued_messages(), " messages wait already (max_queued_messages)"));
   }
   const bool large = IsLarge(message);
   const size_t bytes = message.held_bytes();

@@ -149,13 +149,13 @@ class SendQueue {
   uint64_t begun_ = 0;                        // transfers whose BEGIN left whole
   uint64_t chunks_since_small_ = kCalmAfter;  // bytes that left since a small message came
   size_t large_messages_ = 0;                 // queued or under way
-  size_t queued_messages_ = 0;
+  Tally queued_messages_;                     // as are the next four, read by any thread
   // Each may reach max_queued_bytes: a large payload on its way leaves the small messages their
   // room.
-  size_t small_bytes_ = 0;
-  size_t large_bytes_ = 0;
-  uint64_t messages_sent_ = 0;
-  uint64_t bytes_sent_ = 0;
+  Tally small_bytes_;
+  Tally large_bytes_;
+  Tally messages_sent_;
+  Tally bytes_sent_;
 };
 
 }  // namespace farcall::tcp

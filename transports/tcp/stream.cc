@@ -84,12 +84,14 @@ void Stream::Detach() {
 }
 
 ConnectionInfo Stream::info() const {
-  ConnectionCounters counters = counters_;
+  ConnectionCounters counters = counters_.Read();
   counters.messages_sent = queue_.messages_sent();
   counters.bytes_sent = queue_.bytes_sent();
   counters.messages_received = assembler_.messages_received();
   counters.bytes_received = assembler_.bytes_received();
   counters.payload_bytes_copied = assembler_.payload_bytes_copied();
+  counters.queued_messages = queue_.queued_messages();
+  counters.queued_bytes = queue_.queued_bytes();
   return {options_.transport, options_.peer, options_.local, counters};
 }
 

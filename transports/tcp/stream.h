@@ -139,7 +139,7 @@ class Stream final : public std::enable_shared_from_this<Stream>,
   Receiver* receiver_ = nullptr;
   SendQueue queue_;
   Assembler assembler_;
-  ConnectionCounters counters_;  // those that the queue and the assembler do not count
+  ConnectionTallies counters_;  // those that the queue and the assembler do not count
 
   bool shut_ = false;  // no message moves any more; close_status_ says why
   absl::Status close_status_;

@@ -1,6 +1,7 @@
 #include "farcall/transports/tcp/tcp.h"
 
 #include <utility>
+#include <vector>
 
 #include "farcall/transports/tcp/address.h"
 #include "farcall/transports/tcp/connector.h"
@@ -24,6 +25,10 @@ class TcpTransport final : public Transport {
                                                    std::vector<EventLoop*> loops,
                                                    Acceptor acceptor) override {
     return tcp::StartListening(endpoint, std::move(loops), std::move(acceptor), settings_);
+  }
+
+  std::vector<std::shared_ptr<BufferPool>> pools() const override {
+    return {settings_->pools.send, settings_->pools.receive};
   }
 
  private:
