@@ -108,6 +108,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   ClientCall* last_waiting_ = nullptr;
   size_t waiting_ = 0;
   std::vector<ClientCall*> doomed_;
+  bool ending_doomed_ = false;
   absl::flat_hash_map<uint64_t, ClientCall*> cancellable_;
   absl::Status last_error_;
   int failed_attempts_ = 0;
