@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -44,12 +45,18 @@ Child::~Child() {
 
 std::string Child::ReadLine() const {
   std::string line;
-  for (pollfd ready{output_, POLLIN, 0}; ::poll(&ready, 1, kPatienceMs) > 0;) {
+  pollfd ready{output_, POLLIN, 0};
+  while (true) {
+    // A test may interrupt itself by signals.
+    const int polled = ::poll(&ready, 1, kPatienceMs);
+    if (polled < 0 && errno == EINTR) continue;
     char byte = 0;
-    if (::read(output_, &byte, 1) != 1 || byte == '\n') return line;
+    const ssize_t got = polled > 0 ? ::read(output_, &byte, 1) : 0;
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return polled > 0 ? line : "";
+    if (byte == '\n') return line;
     line += byte;
   }
-  return "";
 }
 
 int Child::End(int signal) {
