@@ -22,6 +22,7 @@ constexpr size_t kSmallestSlot = 256;
 constexpr size_t kLargestSlot = size_t{32} << 20;
 constexpr size_t kClasses = std::countr_zero(kLargestSlot) - std::countr_zero(kSmallestSlot) + 1;
 constexpr size_t kOwnSlab = kClasses;  // the "class" of requests above kLargestSlot
+constexpr size_t kLists = kClasses + 1;
 // Small slots share a slab, so that a slab costs few calls to the source (a registration each, when
 // the memory is a device's); large ones have one each, so that every one can go back by itself.
 constexpr size_t kSlabBytes = size_t{64} << 10;
@@ -76,6 +77,7 @@ class BufferPool::Core {
   absl::StatusOr<Buffer> Allocate(size_t bytes);
   absl::StatusOr<Buffer> AllocateLazily(size_t bytes);
   static absl::Status Commit(const Buffer& buffer, size_t bytes);
+  bool GiveBackIdle(TimePoint now);
   Stats GetStats() const;
   void ClosePool();
 
@@ -101,7 +103,8 @@ class BufferPool::Core {
     size_t charged = 0;
     // Under the shard's lock:
     size_t free_count = 0;
-    Slot* free = nullptr;  // last in, first out: the warmest first
+    Slot* free = nullptr;    // last in, first out: the warmest first
+    TimePoint idle_since{};  // as GiveBackIdle first saw it; the epoch: used since
     SlabRecord* previous = nullptr;
     SlabRecord* next = nullptr;
 
@@ -113,7 +116,7 @@ class BufferPool::Core {
   struct alignas(64) Shard {
     mutable Mutex mutex;
     Core* core = nullptr;
-    std::array<SlabRecord*, kClasses> with_free ABSL_GUARDED_BY(mutex){};
+    std::array<SlabRecord*, kLists> with_free ABSL_GUARDED_BY(mutex){};
     uint64_t leases ABSL_GUARDED_BY(mutex) = 0;
     uint64_t allocations ABSL_GUARDED_BY(mutex) = 0;
     bool pool_closed ABSL_GUARDED_BY(mutex) = false;
@@ -137,6 +140,8 @@ class BufferPool::Core {
   bool Reserve(size_t bytes, size_t limit);
   // Unmaps slabs without a lease until `wanted` bytes were freed; returns whether any was.
   bool Reclaim(size_t wanted);
+  template <typename Which>
+  void DropIdle(Which which);
   // Whether more than max_cached_bytes would be idle once `releasing` bytes are back.
   bool CachesTooMuch(size_t releasing) const;
   absl::Status Exhausted(size_t bytes) const;
@@ -149,6 +154,7 @@ class BufferPool::Core {
   const std::unique_ptr<SlabSource> source_;
   std::atomic<size_t> mapped_bytes_{0};  // of all slabs: leased + cached
   std::atomic<uint64_t> slab_maps_{0};
+  std::atomic<size_t> large_slabs_{0};        // those of slots above kMaxSmallSlot
   std::atomic<size_t> open_shards_{kShards};  // not closed, or with leases out
   std::array<Shard, kShards> shards_;
 };
@@ -158,17 +164,18 @@ class BufferPool::Core {
 absl::StatusOr<Buffer> BufferPool::Core::Allocate(size_t bytes) {
   Shard& shard = shards_[ShardOfThisThread()];
   const size_t size_class = ClassOf(bytes);
-  if (size_class != kOwnSlab) {
-    if (std::optional<Buffer> buffer = TakeFree(shard, size_class, bytes)) {
-      return *std::move(buffer);
-    }
-  }
+  if (std::optional<Buffer> warm = TakeFree(shard, size_class, bytes)) return *std::move(warm);
   return AllocateSlow(shard, size_class, bytes);
 }
 
 std::optional<Buffer> BufferPool::Core::TakeFree(Shard& shard, size_t size_class, size_t bytes) {
   MutexLock lock(shard.mutex);
   SlabRecord* slab = shard.with_free[size_class];
+  // The slots of a class are alike; a slab of its own must be large enough, and not a waste.
+  while (slab != nullptr && (slab->slot_bytes < bytes || slab->slot_bytes / 2 > bytes) &&
+         size_class == kOwnSlab) {
+    slab = slab->next;
+  }
   if (slab == nullptr) return std::nullopt;
   return Lease(shard, *slab, bytes);
 }
@@ -182,7 +189,8 @@ void BufferPool::Core::AddLeased(Shard& shard, size_t bytes) {
 Buffer BufferPool::Core::Lease(Shard& shard, SlabRecord& slab, size_t bytes) {
   Slot* slot = slab.free;
   slab.free = slot->next_free;
-  if (--slab.free_count == 0 && slab.size_class != kOwnSlab) Unlink(shard, slab);
+  if (--slab.free_count == 0) Unlink(shard, slab);
+  slab.idle_since = {};
   ++shard.leases;
   ++shard.allocations;
   AddLeased(shard, slab.charged_of_slot());
@@ -202,11 +210,9 @@ absl::StatusOr<Buffer> BufferPool::Core::AllocateSlow(Shard& shard, size_t size_
   if (!Reserve(slot_bytes * slot_count, limit)) {
     slot_count = 1;
     while (!Reserve(slot_bytes, limit)) {
-      if (size_class != kOwnSlab) {
-        for (Shard& other : shards_) {
-          if (std::optional<Buffer> buffer = TakeFree(other, size_class, bytes)) {
-            return *std::move(buffer);
-          }
+      for (Shard& other : shards_) {
+        if (std::optional<Buffer> warm = TakeFree(other, size_class, bytes)) {
+          return *std::move(warm);
         }
       }
       if (!Reclaim(slot_bytes)) return Exhausted(bytes);
@@ -218,7 +224,7 @@ absl::StatusOr<Buffer> BufferPool::Core::AllocateSlow(Shard& shard, size_t size_
     return slab.status();
   }
   MutexLock lock(shard.mutex);
-  if (size_class != kOwnSlab) Link(shard, **slab);
+  Link(shard, **slab);
   return Lease(shard, **slab, bytes);
 }
 
@@ -226,16 +232,14 @@ absl::StatusOr<Buffer> BufferPool::Core::AllocateLazily(size_t bytes) {
   if (bytes <= kMaxSmallSlot || !source_->lazy()) return Allocate(bytes);
   Shard& shard = shards_[ShardOfThisThread()];
   const size_t size_class = ClassOf(bytes);
-  if (size_class != kOwnSlab) {
-    if (std::optional<Buffer> warm = TakeFree(shard, size_class, bytes)) return *std::move(warm);
-  }
+  if (std::optional<Buffer> warm = TakeFree(shard, size_class, bytes)) return *std::move(warm);
   // What can never be committed is refused now.
   if (bytes > LimitFor(bytes) || bytes > SIZE_MAX - kPage) return Exhausted(bytes);
   absl::StatusOr<SlabRecord*> slab =
       MapSlab(shard, size_class, SlotBytesFor(size_class, bytes), 1, true);
   if (!slab.ok()) return slab.status();
   MutexLock lock(shard.mutex);
-  if (size_class != kOwnSlab) Link(shard, **slab);
+  Link(shard, **slab);
   return Lease(shard, **slab, bytes);
 }
 
@@ -280,6 +284,7 @@ absl::StatusOr<BufferPool::Core::SlabRecord*> BufferPool::Core::MapSlab(
   }
   assert(memory->size >= slot_bytes * slot_count);
   assert(reinterpret_cast<uintptr_t>(memory->base) % kBufferAlignment == 0);
+  if (slot_bytes > kMaxSmallSlot) large_slabs_.fetch_add(1, std::memory_order_relaxed);
   auto* slab = new SlabRecord;
   slab->memory = *memory;
   slab->shard = &shard;
@@ -332,8 +337,7 @@ void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
   Core& core = *shard.core;
   const size_t charged = slab.charged_of_slot();
   Poison(slot.base, charged);
-  const bool drop_if_free = slab.size_class == kOwnSlab || charged < slab.slot_bytes ||
-                            core.CachesTooMuch(slab.slot_bytes);
+  const bool drop_if_free = charged < slab.slot_bytes || core.CachesTooMuch(slab.slot_bytes);
   bool drop = false;
   bool shard_done = false;
   {
@@ -341,10 +345,8 @@ void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
     slot.next_free = std::exchange(slab.free, &slot);
     const bool was_full = slab.free_count++ == 0;
     drop = slab.all_free() && (drop_if_free || shard.pool_closed);
-    if (slab.size_class != kOwnSlab) {
-      if (was_full && !drop) Link(shard, slab);
-      if (!was_full && drop) Unlink(shard, slab);
-    }
+    if (was_full && !drop) Link(shard, slab);
+    if (!was_full && drop) Unlink(shard, slab);
     AddLeased(shard, size_t{0} - charged);
     --shard.leases;
     shard_done = shard.pool_closed && shard.leases == 0;
@@ -367,20 +369,40 @@ void BufferPool::Core::DropSlab(SlabRecord* slab) {
   Unpoison(slab->memory.base, slab->charged);
   source_->Unmap(slab->memory);
   mapped_bytes_.fetch_sub(slab->charged, std::memory_order_relaxed);
+  if (slab->slot_bytes > kMaxSmallSlot) large_slabs_.fetch_sub(1, std::memory_order_relaxed);
   delete slab;
 }
 
 bool BufferPool::Core::Reclaim(size_t wanted) {
   size_t freed = 0;
+  DropIdle([&](const SlabRecord& slab) {
+    if (freed >= wanted) return false;
+    freed += slab.bytes();
+    return true;
+  });
+  return freed > 0;
+}
+
+bool BufferPool::Core::GiveBackIdle(TimePoint now) {
+  DropIdle([now](SlabRecord& slab) {
+    if (slab.slot_bytes <= kMaxSmallSlot) return false;
+    if (slab.idle_since == TimePoint{}) slab.idle_since = now;
+    return now - slab.idle_since >= kIdleTime;
+  });
+  return large_slabs_.load(std::memory_order_relaxed) > 0;
+}
+
+// Unmaps the slabs without a lease for which `which` says so.
+template <typename Which>
+void BufferPool::Core::DropIdle(Which which) {
   for (Shard& shard : shards_) {
     SlabRecord* idle = nullptr;
     {
       MutexLock lock(shard.mutex);
       for (SlabRecord* first : shard.with_free) {
-        for (SlabRecord* slab = first; slab != nullptr && freed < wanted;) {
+        for (SlabRecord* slab = first; slab != nullptr;) {
           SlabRecord* const next = slab->next;
-          if (slab->all_free()) {
-            freed += slab->bytes();
+          if (slab->all_free() && which(*slab)) {
             Unlink(shard, *slab);
             slab->next = std::exchange(idle, slab);
           }
@@ -389,9 +411,7 @@ bool BufferPool::Core::Reclaim(size_t wanted) {
       }
     }
     while (idle != nullptr) DropSlab(std::exchange(idle, idle->next));
-    if (freed >= wanted) break;
   }
-  return freed > 0;
 }
 
 void BufferPool::Core::Link(Shard& shard, SlabRecord& slab) {
@@ -465,6 +485,8 @@ absl::StatusOr<Buffer> BufferPool::AllocateLazily(size_t bytes) {
 absl::Status BufferPool::Commit(const Buffer& buffer, size_t bytes) {
   return Core::Commit(buffer, bytes);
 }
+
+bool BufferPool::GiveBackIdle(TimePoint now) { return core_->GiveBackIdle(now); }
 
 BufferPool::Stats BufferPool::stats() const { return core_->GetStats(); }
 

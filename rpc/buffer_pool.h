@@ -1,9 +1,10 @@
 // BufferPool: bounded memory in slots of a few sizes, handed out as Buffers.
 //
 // The pool cuts slots of power-of-two sizes (256 B to 32 MiB: a FlatBuffer around 16 MiB still has
-// one) out of slabs that a SlabSource provides; a larger request gets a slab of its own, returned
-// at release. Free slots stay in the pool (up to `max_cached_bytes`) so that steady traffic
-// allocates nothing from the system and touches warm pages. Thread-safe; free lists are sharded by
+// one) out of slabs that a SlabSource provides; a larger request gets a slab of its own. Free slots
+// stay in the pool (up to `max_cached_bytes`) so that steady traffic allocates nothing from the
+// system and touches warm pages: to map and unmap 1 GiB costs about as much as to fill it.
+// GiveBackIdle ends that for large slots that nobody uses. Thread-safe; free lists are sharded by
 // thread, and a slot freed by another thread goes home to its shard. The pool's core lives until
 // its last Buffer is gone, even when the BufferPool went earlier.
 //
@@ -20,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "farcall/rpc/buffer.h"
+#include "farcall/rpc/clock.h"
 #include "farcall/rpc/limits.h"
 
 namespace farcall {
@@ -78,6 +80,12 @@ class BufferPool {
   // twice `bytes`. RESOURCE_EXHAUSTED as Allocate: what was usable before stays so. Memory of any
   // other origin is usable already: OK. Whoever holds the buffer calls it.
   static absl::Status Commit(const Buffer& buffer, size_t bytes);
+
+  // Returns slots above kMaxSmallSlot to the system that have been free for kIdleTime, as far as
+  // calls of this function saw. True: the pool has others, in use or free; call again in a while.
+  // Any thread.
+  static constexpr Duration kIdleTime = std::chrono::seconds(10);
+  bool GiveBackIdle(TimePoint now);
 
   struct Stats {
     uint64_t allocations = 0;  // Allocate calls that succeeded

@@ -17,6 +17,7 @@ constexpr std::chrono::seconds kPatience(30);
 PayloadsBeside::PayloadsBeside(const Channel& channel, size_t bytes)
     : echo_(channel), loop_(channel.loop()), payload_(bytes, std::byte{1}) {
   loop_.Post([this] { Next(); });
+  first_over_.get_future().get();
 }
 
 PayloadsBeside::~PayloadsBeside() { Stop().IgnoreError(); }
@@ -50,6 +51,7 @@ void PayloadsBeside::Next() {
 
 void PayloadsBeside::Ended(const absl::Status& status) {
   under_way_ = false;
+  if (!std::exchange(warm_, true)) first_over_.set_value();
   if (!status.ok() && !stopping_) failed_ = status;
   if (stopping_) {
     over_.set_value();

@@ -17,6 +17,8 @@ namespace farcall::bench {
 // lives; the call under way at the end is cancelled.
 class PayloadsBeside {
  public:
+  // Returns when the first payload is over: its memory at the server is warm from then on, as the
+  // floor's is.
   PayloadsBeside(const Channel& channel, size_t bytes);
   // Returns when nothing is under way any more.
   ~PayloadsBeside();
@@ -38,6 +40,8 @@ class PayloadsBeside {
   bool stopping_ = false;
   bool under_way_ = false;
   absl::Status failed_;
+  bool warm_ = false;
+  std::promise<void> first_over_;
   std::promise<void> over_;
   bool stopped_ = false;  // of the owner's thread
 };

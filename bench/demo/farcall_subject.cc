@@ -26,6 +26,8 @@ ProgressMode ProgressOf(Mode mode) {
   return mode == Mode::kEvent ? ProgressMode::kEvent : ProgressMode::kBusy;
 }
 
+uint64_t BytesSent(const Channel& channel) { return channel.info().connection.counters.bytes_sent; }
+
 // Threads that start while this lives run on `core`; afterwards this thread is back where it was.
 class StartThreadsOn {
  public:
@@ -71,6 +73,8 @@ absl::StatusOr<Measurement> TcpSubject::Run(const Workload& workload,
   if (!idle.ok()) return idle.status();
   std::optional<PayloadsBeside> beside;
   if (workload.beside_bytes > 0) beside.emplace(channels.front(), workload.beside_bytes);
+  const uint64_t sent_before = BytesSent(channels.front());
+  const uint64_t start_ns = NowNs();
   absl::StatusOr<Measurement> measured =
       RunEcho(channels, workload, [&server]() -> absl::StatusOr<uint64_t> {
         const absl::StatusOr<uint64_t> server_ns = CpuNsOf(server->pid());
@@ -78,8 +82,12 @@ absl::StatusOr<Measurement> TcpSubject::Run(const Workload& workload,
         return OwnCpuNs() + *server_ns;
       });
   if (!beside) return measured;
-  const absl::Status payloads = beside->Stop();
-  return payloads.ok() ? std::move(measured) : payloads;
+  const auto elapsed_ns = static_cast<double>(NowNs() - start_ns);
+  const auto sent = static_cast<double>(BytesSent(channels.front()) - sent_before);
+  absl::Status payloads = beside->Stop();
+  if (!payloads.ok()) return payloads;
+  if (measured.ok()) measured->beside_mb_per_s = sent / elapsed_ns * 1e3;
+  return measured;
 }
 
 absl::StatusOr<Measurement> LoopbackSubject::Run(const Workload& workload,

@@ -141,7 +141,9 @@ void SetFigures(const Workload& workload, const Measurement& measurement, Record
   record.p999_us = latency.PercentileNs(0.999) / kNsPerUs;
   record.mean_us = latency.MeanNs() / kNsPerUs;
   record.calls_per_s = calls * kNsPerSecond / static_cast<double>(measurement.elapsed_ns);
-  record.mb_per_s = record.calls_per_s * static_cast<double>(workload.bytes) / kBytesPerMb;
+  record.mb_per_s = workload.beside_bytes > 0
+                        ? measurement.beside_mb_per_s
+                        : record.calls_per_s * static_cast<double>(workload.bytes) / kBytesPerMb;
   record.cpu_us_per_call = static_cast<double>(measurement.cpu_ns) / calls / kNsPerUs;
 }
 

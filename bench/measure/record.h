@@ -37,7 +37,8 @@ struct Record {
   double p999_us = 0;
   double mean_us = 0;
   double calls_per_s = 0;
-  double mb_per_s = 0;  // 10^6 bytes of payload in the measured direction
+  // 10^6 bytes of payload in the measured direction; beside payloads, of these.
+  double mb_per_s = 0;
   std::optional<double> cpu_us_per_call;
   std::optional<double> allocations_per_call;
   std::optional<double> copied_bytes_per_call;

@@ -28,7 +28,8 @@ constexpr char kFootnote[] =
     "'rounds': those at that distance, which the row shows, of all that were measured.\n";
 
 constexpr char kLoadFootnote[] =
-    "'p50/alone' and 'p99/alone': ours with something beside it, divided by ours alone.\n";
+    "'p50/alone' and 'p99/alone': ours with something beside it, divided by ours alone; "
+    "beside payloads, MB/s\nis theirs.\n";
 
 struct Row {
   std::string transport;

@@ -185,7 +185,7 @@ class Reader {
     } else if (kind == 2) {
       good = good && head <= 4096 && transfer != 0 && first + second > 65536;
     } else if (kind == 3) {
-      good = good && head == 0 && transfer != 0 && second >= 1 && second <= 262144;
+      good = good && head == 0 && transfer != 0 && second >= 1 && second <= 2097152;
     } else {
       good = good && (kind == 4 || kind == 5) && head == 0 && transfer != 0 && first == 0 &&
              second == 0;

@@ -112,7 +112,7 @@ std::vector<Case> ChunkNumbers() {
   std::vector<Case> cases;
   for (const uint64_t length : {uint64_t{0}, kMaxChunk + 1, kTwo31, kMax32, kTwo63, kMax64}) {
     cases.push_back({Sized("CHUNK length", length), begun + ChunkPrefix(0, length), Expect::kCut,
-                     "the length of a CHUNK is 1 to 262144"});
+                     "the length of a CHUNK is 1 to 2097152"});
   }
   for (const uint64_t offset : {uint64_t{1}, kTwo31, kMax32, kTwo63, kMax64 - 1}) {
     cases.push_back({Sized("CHUNK offset", offset), begun + ChunkPrefix(offset, 1), Expect::kCut,

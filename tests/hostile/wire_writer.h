@@ -38,7 +38,7 @@ class WireWriter {
 
 inline constexpr uint8_t kMessage = 1, kBegin = 2, kChunk = 3, kAbort = 4, kAbandon = 5;
 inline constexpr size_t kPreambleBytes = 8, kRecordPrefixBytes = 24;
-inline constexpr uint64_t kMaxHead = 4096, kMaxInline = 65536, kMaxChunk = 262144;
+inline constexpr uint64_t kMaxHead = 4096, kMaxInline = 65536, kMaxChunk = 2097152;
 
 struct RecordPrefix {
   uint8_t kind = kMessage;

@@ -226,11 +226,49 @@ TEST_CASE("the books balance") {
   CHECK(counted.pool->stats().leased_bytes == 1 * kKiB + 40 * kMiB);
   CHECK(counted.pool->stats().cached_bytes == 63 * kKiB);  // the rest of the small one's slab
   CHECK(counted.books->mapped_bytes() == 64 * kKiB + 40 * kMiB);
-  own.Reset();  // goes back to the system at once
-  CHECK(counted.books->mapped_bytes() == 64 * kKiB);
+  own.Reset();
   small.Reset();
   CHECK(counted.pool->stats().leased_bytes == 0);
-  CHECK(counted.pool->stats().cached_bytes == 64 * kKiB);
+  CHECK(counted.pool->stats().cached_bytes == 64 * kKiB + 40 * kMiB);
+}
+
+TEST_CASE("a slab of its own is used again for what fits it and fills half of it") {
+  CountedPool counted;
+  MustAllocate(*counted.pool, 80 * kMiB);
+  const std::byte* warm = MustAllocate(*counted.pool, 79 * kMiB).data();
+  CHECK(MustAllocate(*counted.pool, 80 * kMiB).data() == warm);
+  CHECK(MustAllocate(*counted.pool, 40 * kMiB).data() == warm);
+  CHECK(counted.pool->stats().slab_maps == 1);
+  const Buffer smaller = MustAllocate(*counted.pool, 39 * kMiB);
+  const Buffer larger = MustAllocate(*counted.pool, 81 * kMiB);
+  CHECK(counted.pool->stats().slab_maps == 3);
+  CHECK(counted.books->mapped_bytes() == (80 + 39 + 81) * kMiB);
+}
+
+TEST_CASE("large memory that nobody uses goes back to the system") {
+  CountedPool counted;
+  BufferPool& pool = *counted.pool;
+  const TimePoint start = Clock::Steady().Now();
+  const auto idle = [&](double times) {
+    return start + std::chrono::duration_cast<Duration>(times * BufferPool::kIdleTime);
+  };
+  CHECK_FALSE(pool.GiveBackIdle(start));
+  Buffer held = MustAllocate(pool, 2 * kMiB);
+  MustAllocate(pool, 40 * kMiB);
+  MustAllocate(pool, kMiB);
+  MustAllocate(pool, 100);
+  CHECK(pool.GiveBackIdle(start));
+  CHECK(pool.GiveBackIdle(idle(0.9)));
+  CHECK(counted.books->mapped_bytes() == 43 * kMiB + 64 * kKiB);
+  MustAllocate(pool, kMiB);  // in use: its time begins anew
+  CHECK(pool.GiveBackIdle(idle(1)));
+  CHECK(counted.books->mapped_bytes() == 3 * kMiB + 64 * kKiB);
+  CHECK(pool.GiveBackIdle(idle(2)));
+  CHECK(counted.books->mapped_bytes() == 2 * kMiB + 64 * kKiB);
+  held.Reset();
+  CHECK(pool.GiveBackIdle(idle(4)));
+  CHECK_FALSE(pool.GiveBackIdle(idle(5)));
+  CHECK(counted.books->mapped_bytes() == 64 * kKiB);  // small slots stay
 }
 
 TEST_CASE("max_bytes holds for every request, however large") {

@@ -30,6 +30,7 @@ void OutgoingStore::Return(Outgoing* outgoing) {
   outgoing->withdrawn = false;
   outgoing->transfer = 0;
   outgoing->payload_sent = 0;
+  outgoing->turn_bytes = 0;
   outgoing->status = absl::OkStatus();
   outgoing->sent = false;
   outgoing->next = spare_;

@@ -33,6 +33,7 @@ struct Outgoing {
   bool withdrawn = false;     // done ran already; ends with ABORT at the next record boundary
   uint32_t transfer = 0;      // its number, once BEGIN was planned
   uint64_t payload_sent = 0;  // in whole chunks
+  uint64_t turn_bytes = 0;    // of these, in the turn that it has now
   PrefixBytes chunk_prefix;   // of the chunk that was planned last
   uint64_t chunk_bytes = 0;
 

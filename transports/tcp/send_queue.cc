@@ -53,10 +53,10 @@ class SendQueue::Planner {
     Add(message.attachment.data(), message.attachment.size());
   }
 
+  // `outgoing`'s chunk_bytes say how long it is.
   void PlanChunk(Outgoing& outgoing) {
     const Message& message = outgoing.message;
     const uint64_t offset = outgoing.payload_sent;
-    outgoing.chunk_bytes = std::min<uint64_t>(kMaxChunk, message.payload_bytes() - offset);
     EncodePrefix({.kind = RecordKind::kChunk,
                   .transfer = outgoing.transfer,
                   .offset = offset,
@@ -174,7 +174,11 @@ Ticket SendQueue::Push(Message message, SendDone done) {
   Slot(back_++) = {outgoing->ticket, outgoing};
   ++queued_messages_;
   (outgoing->large ? large_bytes_ : small_bytes_) += outgoing->message.held_bytes();
-  if (outgoing->large) ++large_messages_;
+  if (outgoing->large) {
+    ++large_messages_;
+  } else {
+    chunks_since_small_ = 0;
+  }
   return outgoing->ticket;
 }
 
@@ -254,7 +258,11 @@ void SendQueue::Gather(SendBatch& batch) {
   }
   // One chunk, so that the next call finds what small messages came meanwhile.
   if (cut_.kind != Kind::kChunk && !transfers_.empty() && !planner.full()) {
-    planner.PlanChunk(*transfers_.front());
+    Outgoing& next = *transfers_.front();
+    const uint64_t piece = chunks_since_small_ < kCalmAfter ? kShortChunk : kLongChunk;
+    const uint64_t left = next.message.payload_bytes() - next.payload_sent;
+    next.chunk_bytes = left < 2 * piece ? left : piece;
+    planner.PlanChunk(next);
   }
 }
 
@@ -310,6 +318,8 @@ void SendQueue::CompleteMessage(Outgoing* outgoing) {
 
 void SendQueue::CompleteChunk(Outgoing* outgoing) {
   outgoing->payload_sent += outgoing->chunk_bytes;
+  outgoing->turn_bytes += outgoing->chunk_bytes;
+  chunks_since_small_ += outgoing->chunk_bytes;
   bytes_sent_ += outgoing->chunk_bytes;
   const bool whole = outgoing->payload_sent == outgoing->message.payload_bytes();
   if (outgoing->withdrawn && !whole) {
@@ -317,7 +327,8 @@ void SendQueue::CompleteChunk(Outgoing* outgoing) {
     return;
   }
   if (!whole) {
-    if (outgoing->payload_sent % kTransferTurn == 0) {
+    if (outgoing->turn_bytes >= kTransferTurn) {
+      outgoing->turn_bytes = 0;
       transfers_.PushBack(transfers_.PopFront());
     }
     return;

@@ -3,8 +3,8 @@
 //
 // Order: the record that was cut by a full socket; control records; messages in the order of Push
 // (a large one is a BEGIN here); then chunks, the transfers taking turns. Since new messages are
-// looked at before every chunk, a small one waits for at most the chunks that were gathered with
-// it.
+// looked at before every chunk, a small one waits for at most one chunk, which is short while small
+// ones are about.
 //
 // Not thread-safe: it belongs to the connection's driver.
 
@@ -146,8 +146,9 @@ class SendQueue {
   Record cut_;              // the record that the kernel took only a part of
   size_t cut_written_ = 0;  // bytes of it that left
 
-  uint64_t begun_ = 0;         // transfers whose BEGIN left whole
-  size_t large_messages_ = 0;  // queued or under way
+  uint64_t begun_ = 0;                        // transfers whose BEGIN left whole
+  uint64_t chunks_since_small_ = kCalmAfter;  // bytes that left since a small message came
+  size_t large_messages_ = 0;                 // queued or under way
   size_t queued_messages_ = 0;
   // Each may reach max_queued_bytes: a large payload on its way leaves the small messages their
   // room.

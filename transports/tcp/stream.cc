@@ -43,6 +43,9 @@ Ticket Stream::Send(Message message, SendDone done) {
                          Named(absl::UnavailableError(absl::StrCat(
                              "the connection is closed", why.ok() ? "" : ": ", why.message()))));
   }
+  if (message.payload_bytes() > kMaxInlinePayload) {
+    share_.idle_memory().Watch(loop_, options_.pools.send);
+  }
   const Ticket ticket = queue_.Push(std::move(message), std::move(done));
   if (queue_.has_finished()) resume_.SubmitTo(loop_);  // it did not fit
   if (!write_waits_) {
@@ -97,7 +100,7 @@ absl::Status Stream::Named(absl::Status status) const {
 // ---- turns ----
 
 void Stream::OnEndOfTurn() {
-  if (!shut_ && !write_waits_) Flush();
+  if (!shut_ && (!write_waits_ || hot_)) Flush();
   // After the flush: waiting costs a system call, and the peer can use that time.
   if (std::exchange(rearm_, false) && !hot_ && !shut_) WaitReadable();
   RunDones();

@@ -155,6 +155,7 @@ class Stream final : public std::enable_shared_from_this<Stream>,
   size_t unflushed_ = 0;      // messages queued since the last flush
   bool hot_ = false;          // a poller of the loop
   TimePoint last_hot_{};      // when something was last received while hot
+  uint32_t empty_polls_ = 0;  // since then
 
   HandlerMemory read_memory_;
   HandlerMemory write_memory_;

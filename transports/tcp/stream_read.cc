@@ -1,5 +1,6 @@
 // The receiving half of Stream.
 
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -150,10 +151,13 @@ void Stream::GetCold() {
 size_t Stream::Poll() {
   size_t bytes = 0;
   if (ReadTurn(bytes) == ReadEnd::kClosed) return 1;
+  if (write_waits_) end_of_turn_.RunAtEndOfTurnOf(loop_);  // epoll is looked at more rarely
   if (bytes > 0) {
     last_hot_ = loop_.now();
+    empty_polls_ = 0;
     return 1;
   }
+  if (++empty_polls_ % kPollsPerYield == 0) ::sched_yield();
   if (loop_.now() - last_hot_ > kHotIdle) {
     GetCold();
     WaitReadable();
@@ -173,6 +177,9 @@ Admission Stream::Admit(Ticket ticket, std::span<const std::byte> head, MessageS
 }
 
 void Stream::OnMessage(Ticket ticket, Message message) {
+  if (message.payload_bytes() > kMaxInlinePayload) {
+    share_.idle_memory().Watch(loop_, options_.pools.receive);
+  }
   receiver_->OnMessage(ticket, std::move(message));
 }
 

@@ -31,8 +31,10 @@ class TcpTransport final : public Transport {
 };
 
 std::shared_ptr<BufferPool> MakePool(const char* name, size_t bytes) {
-  return std::make_shared<BufferPool>(
-      BufferPoolOptions{.name = name, .max_bytes = bytes, .small_bytes = bytes / tcp::kSmallShare});
+  return std::make_shared<BufferPool>(BufferPoolOptions{.name = name,
+                                                        .max_bytes = bytes,
+                                                        .small_bytes = bytes / tcp::kSmallShare,
+                                                        .max_cached_bytes = bytes / 2});
 }
 
 }  // namespace

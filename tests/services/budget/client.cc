@@ -2,6 +2,7 @@
 //
 // Makes CALLS small calls one after the other on a channel that has made some hundreds before, and
 // prints by how much each counter (a file of malloc_count.cc, of whichever process) rose meanwhile.
+// Right before and after them it calls getsid, a mark for whoever traces it.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -113,7 +114,9 @@ int Main(int argc, char** argv) {
   std::vector<uint64_t> before(counters.size());
   const auto rises = [&](size_t calls) {
     for (size_t i = 0; i < counters.size(); ++i) before[i] = counters[i]->load();
+    ::getsid(0);
     make(calls);
+    ::getsid(0);
     std::vector<int64_t> rise;
     for (size_t i = 0; i < counters.size(); ++i) {
       rise.push_back(static_cast<int64_t>(counters[i]->load() - before[i]));

@@ -261,10 +261,11 @@ TEST_CASE("a pool that runs dry costs the message, not the connection") {
 }
 
 TEST_CASE("a payload takes memory as it comes, not as it is announced") {
-  Feed feed(size_t{1} << 20);
+  constexpr size_t kPiece = size_t{256} << 10;
+  Feed feed(4 * kPiece);
   std::string begins = Hello();
   // A hundred times the pool is announced.
-  for (uint32_t i = 1; i <= 200; ++i) begins += BeginRecord(i, "h", kMaxChunk, kMaxChunk);
+  for (uint32_t i = 1; i <= 200; ++i) begins += BeginRecord(i, "h", kPiece, kPiece);
   REQUIRE(feed.Give(begins).ok());
   CHECK(feed.abandoned.empty());
   CHECK(feed.pool().stats().leased_bytes == 0);
@@ -273,11 +274,11 @@ TEST_CASE("a payload takes memory as it comes, not as it is announced") {
   CHECK(feed.pool().stats().leased_bytes == 100 * 4096);
 
   // One that comes whole finds room beside them.
-  const std::string payload = Pattern(2 * kMaxChunk);
+  const std::string payload = Pattern(2 * kPiece);
   const auto finish = [&](uint32_t transfer, size_t from) {
     std::string stream;
-    for (size_t at = from; at < payload.size(); at += kMaxChunk) {
-      stream += ChunkRecord(transfer, at, std::string_view(payload).substr(at, kMaxChunk));
+    for (size_t at = from; at < payload.size(); at += kPiece) {
+      stream += ChunkRecord(transfer, at, std::string_view(payload).substr(at, kPiece));
     }
     REQUIRE(feed.Give(stream).ok());
   };
@@ -288,9 +289,9 @@ TEST_CASE("a payload takes memory as it comes, not as it is announced") {
 
   // Two at once do not fit: the second ends where the memory did, its rest is thrown away, and the
   // connection goes on.
-  REQUIRE(feed.Give(ChunkRecord(102, 0, std::string_view(payload).substr(0, kMaxChunk))).ok());
-  REQUIRE(feed.Give(ChunkRecord(103, 0, std::string_view(payload).substr(0, kMaxChunk))).ok());
-  finish(102, kMaxChunk);
+  REQUIRE(feed.Give(ChunkRecord(102, 0, std::string_view(payload).substr(0, kPiece))).ok());
+  REQUIRE(feed.Give(ChunkRecord(103, 0, std::string_view(payload).substr(0, kPiece))).ok());
+  finish(102, kPiece);
   REQUIRE(feed.abandoned.size() == 1);
   CHECK(feed.abandoned[102].code() == absl::StatusCode::kResourceExhausted);
   CHECK_THAT(std::string(feed.abandoned[102].message()), Catch::Contains("test pool"));

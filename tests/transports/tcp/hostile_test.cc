@@ -47,8 +47,8 @@ std::vector<Violation> Violations() {
       {"CHUNK out of order", hello + BeginRecord(1, "h", 70000) + ChunkRecord(1, 5, "x"),
        "chunks come in order: offset 0 of transfer 1 is next, not 5"},
       {"oversize CHUNK",
-       hello + Record({.kind = RecordKind::kChunk, .transfer = 1, .length = 262145}),
-       "the length of a CHUNK is 1 to 262144, not 262145"},
+       hello + Record({.kind = RecordKind::kChunk, .transfer = 1, .length = 2097153}),
+       "the length of a CHUNK is 1 to 2097152, not 2097153"},
       {"ABANDON of nothing", hello + AbandonRecord(1),
        "an ABANDON names a transfer that began, not 1"},
   };

@@ -146,7 +146,7 @@ TEST_CASE("hostile numbers of the other records name the rule") {
   for (const uint64_t length : {uint64_t{0}, kMaxChunk + 1, uint64_t{1} << 31,
                                 (uint64_t{1} << 32) - 1, uint64_t{1} << 32, kMax}) {
     CHECK(chunk(0, length) ==
-          "the length of a CHUNK is 1 to 262144, not " + std::to_string(length));
+          "the length of a CHUNK is 1 to 2097152, not " + std::to_string(length));
   }
   for (const RecordKind kind :
        {RecordKind::kBegin, RecordKind::kChunk, RecordKind::kAbort, RecordKind::kAbandon}) {

@@ -106,43 +106,76 @@ TEST_CASE("a kernel that takes a byte at a time gets the same stream") {
   CHECK((expected == Hello() + MessageRecord("small", body) +
                          BeginRecord(1, "large", large.size(), attachment.size()) +
                          MessageRecord("after", body) +
-                         ChunkRecord(1, 0, payload.substr(0, kMaxChunk)) +
-                         ChunkRecord(1, kMaxChunk, payload.substr(kMaxChunk))));
+                         ChunkRecord(1, 0, payload.substr(0, kShortChunk)) +
+                         ChunkRecord(1, kShortChunk, payload.substr(kShortChunk))));
 }
 
-TEST_CASE("a small message waits for the chunks that were gathered, no longer") {
+TEST_CASE("a small message waits for the chunk that was gathered, no longer") {
   Wire wire;
   const std::string large = Pattern(10 << 20);
   wire.Push("large", large);
   wire.Take();
-  CHECK(wire.Take().size() == kPrefixBytes + kMaxChunk);
+  CHECK(wire.Take().size() == kPrefixBytes + kLongChunk);
   wire.Take(1000);  // the kernel is full inside a chunk
   wire.Push("small", "x");
   const std::string next = wire.Take();
   const std::string small = MessageRecord("small", "x");
-  CHECK((next.substr(kPrefixBytes + kMaxChunk - 1000, small.size()) == small));
+  CHECK((next.substr(kPrefixBytes + kLongChunk - 1000, small.size()) == small));
+}
+
+TEST_CASE("chunks are short while small messages are about") {
+  Wire wire;
+  wire.Push("large", Pattern(3 * kCalmAfter));
+  wire.Take();
+  CHECK(wire.Take().size() == kPrefixBytes + kLongChunk);
+  wire.Push("small", "x");
+  const size_t small = MessageRecord("small", "x").size();
+  CHECK(wire.Take().size() == small + kPrefixBytes + kShortChunk);
+  for (uint64_t sent = kShortChunk; sent < kCalmAfter; sent += kShortChunk) {
+    REQUIRE(wire.Take().size() == kPrefixBytes + kShortChunk);
+  }
+  CHECK(wire.Take().size() == kPrefixBytes + kLongChunk);
+}
+
+TEST_CASE("the last chunk is no crumb") {
+  for (const uint64_t bytes : {kLongChunk + 1, 2 * kLongChunk - 1, 3 * kLongChunk + 64}) {
+    CAPTURE(bytes);
+    Wire wire;
+    wire.Push("large", Pattern(bytes));
+    wire.Take();
+    uint64_t left = bytes;
+    while (left >= 2 * kLongChunk) {
+      CHECK(wire.Take().size() == kPrefixBytes + kLongChunk);
+      left -= kLongChunk;
+    }
+    CHECK(wire.Take().size() == kPrefixBytes + left);
+    CHECK(wire.queue().empty());
+  }
 }
 
 TEST_CASE("transfers take turns of 1 MiB") {
-  Wire wire;
-  const std::string large = Pattern(3 << 19);
-  wire.Push("a", large);
-  wire.Push("b", large);
-  wire.Push("c", large);
-  wire.Take();
-  std::string order;
-  while (!wire.queue().empty()) {
-    const std::string stream = wire.Take();
-    for (size_t at = 0; at < stream.size(); at += kPrefixBytes + kMaxChunk) {
-      order.push_back(static_cast<char>('0' + stream[at + 4]));
+  const std::string large = Pattern(5 << 19);
+  for (const bool calm : {true, false}) {
+    Wire wire;
+    if (!calm) wire.Push("small", "x");
+    for (const char* head : {"a", "b", "c"}) wire.Push(head, large);
+    wire.Take();
+    std::map<char, uint64_t> sent;
+    std::string turns;  // which transfer's
+    while (!wire.queue().empty()) {
+      const std::string chunk = wire.Take();
+      const char transfer = static_cast<char>('0' + chunk[4]);
+      if (sent[transfer] % kTransferTurn == 0) turns.push_back(transfer);
+      sent[transfer] += chunk.size() - kPrefixBytes;
     }
+    CHECK(turns == (calm ? "123123" : "123123123"));
+    for (const auto& [transfer, bytes] : sent) CHECK(bytes == large.size());
   }
-  CHECK(order == "111122223333112233");
 }
 
 TEST_CASE("withdrawing") {
   Wire wire;
-  const std::string large = Pattern(1 << 20);
+  const std::string large = Pattern(3 << 20);
   SECTION("before a byte left: it never was") {
     wire.Push("a", "1");
     const Ticket ticket = wire.Push("b", large);
@@ -189,8 +222,8 @@ TEST_CASE("withdrawing") {
     wire.queue().Withdraw(ticket);
     wire.RunDones();
     CHECK(wire.ended.at(ticket).sent);
-    CHECK(
-        (start + wire.TakeAll() == ChunkRecord(1, 0, large.substr(0, kMaxChunk)) + AbortRecord(1)));
+    CHECK((start + wire.TakeAll() ==
+           ChunkRecord(1, 0, large.substr(0, kLongChunk)) + AbortRecord(1)));
   }
   SECTION("what ended or never was") {
     const Ticket ticket = wire.Push("a", "1");
@@ -206,7 +239,7 @@ TEST_CASE("withdrawing") {
 
 TEST_CASE("the peer abandons a transfer") {
   Wire wire;
-  const std::string large = Pattern(1 << 20);
+  const std::string large = Pattern(3 << 20);
   const Ticket ticket = wire.Push("a", large);
   CHECK_FALSE(wire.queue().PeerAbandoned(1).ok());  // it has not begun
   wire.Take();
