@@ -315,15 +315,19 @@ void ChannelCore::Doom(ClientCall& call, const absl::Status& cause) {
   call.state_ = ClientCall::State::kDone;
   call.cause_ = WithOutcome(cause, Outcome::kNotSent);
   doomed_.push_back(&call);
-  loop_->RunAtEndOfTurn(*this);
+  if (!ending_doomed_) loop_->RunAtEndOfTurn(*this);
 }
 
 void ChannelCore::Run() {
-  // A callback may start a call that is doomed at once: it waits for the next round.
   std::vector<ClientCall*> doomed;
   doomed.swap(doomed_);
   const auto keep = shared_from_this();
+  ending_doomed_ = true;
   for (ClientCall* call : doomed) Finish(*call, call->cause_, {});
+  ending_doomed_ = false;
+  // A callback may start a call that is doomed at once, and its callback again: that takes a turn
+  // each, between which the loop looks at what would make calls succeed.
+  if (!doomed_.empty()) loop_->Post([keep] { keep->Run(); });
 }
 
 void ChannelCore::Finish(ClientCall& call, absl::Status status, Message reply) {

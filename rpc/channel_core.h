@@ -129,6 +129,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   ClientCall* first_waiting_ = nullptr;
   ClientCall* last_waiting_ = nullptr;
   std::vector<ClientCall*> doomed_;
+  bool ending_doomed_ = false;
   absl::flat_hash_map<uint64_t, ClientCall*> cancellable_;
   absl::Status last_error_;
   int failed_attempts_ = 0;

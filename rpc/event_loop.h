@@ -166,6 +166,8 @@ class EventLoop {
 
   // The time of this turn: read when first asked for, the same until the turn ends.
   TimePoint now() const;
+  // Fire when they are due; in a loop that was held up for long (a stopped process, a suspended
+  // machine, a handler that blocked) after a look at what its sockets got meanwhile.
   TimerWheel& timers();
   // Runs `task` once at the end of this turn, before the loop may sleep: batching writes. Runs
   // tasks added by tasks too. Added again before it ran, it still runs once.

@@ -43,7 +43,8 @@ struct MessageLimits {
   uint32_t max_unread_answers = 8192;
 };
 
-// How one side keeps a connection honest.
+// How one side keeps a connection honest. What came while this process stood still counts as heard
+// in time.
 struct KeepaliveOptions {
   Duration handshake_timeout = std::chrono::seconds(5);  // for the peer's HELLO
   Duration ping_after = std::chrono::seconds(10);        // of hearing nothing

@@ -1,9 +1,11 @@
 #include "farcall/rpc/log.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -41,6 +43,24 @@ char LetterOf(LogLevel level) {
   return '?';
 }
 
+// A pipe that nobody reads any more costs the text, not the process: no SIGPIPE comes of it.
+void WriteWithoutSignal(std::string_view text) {
+  sigset_t pipe, before, pending;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  sigpending(&pending);
+  pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  ssize_t written = 0;
+  do {
+    written = ::write(STDERR_FILENO, text.data(), text.size());
+  } while (written < 0 && errno == EINTR);
+  if (written < 0 && errno == EPIPE && sigismember(&pending, SIGPIPE) == 0) {
+    const timespec at_once{};
+    sigtimedwait(&pipe, nullptr, &at_once);  // ours
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 // "W 2026-01-31T12:00:00.123Z farcall: line", in one write, so that lines do not mix.
 void WriteToStandardError(LogLevel level, std::string_view line) {
   timespec now{};
@@ -55,7 +75,7 @@ void WriteToStandardError(LogLevel level, std::string_view line) {
   text.reserve(line.size() + 48);
   text.append(1, LetterOf(level)).append(1, ' ').append(stamp).append(" farcall: ");
   text.append(line).append(1, '\n');
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  WriteWithoutSignal(text);
 }
 
 bool IsControl(char c) { return (c >= 0 && c < 0x20) || c == 0x7f; }

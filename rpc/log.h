@@ -20,7 +20,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // forge a line.
 using LogSink = std::function<void(LogLevel level, std::string_view line)>;
 
-// Replaces the sink; an empty one restores standard error. Lines below `minimum` are dropped before
+// Replaces the sink; an empty one restores standard error (of which a broken pipe costs the lines,
+// not the process: no SIGPIPE). Lines below `minimum` are dropped before
 // they are built. Thread-safe; a line under way on another thread may still reach the old sink.
 void SetLogSink(LogSink sink, LogLevel minimum = LogLevel::kInfo);
 

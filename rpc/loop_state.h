@@ -170,6 +170,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
 
   bool Take(BlockingTask* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
+  size_t CatchUp();
   size_t PollPollers();
   size_t PollAsio(size_t limit);
   bool AsioIsDue() const;

@@ -19,6 +19,11 @@ constexpr uint64_t kSpinsPerClockRead = 16;
 constexpr uint64_t kSpinsPerAsioPoll = 64;
 // End-of-turn tasks that add themselves again do not keep the loop from its sockets.
 constexpr size_t kMaxEndOfTurnTasks = 10000;
+// A driver that comes to its timers later than this was held up: its process was stopped, its
+// machine suspended or overloaded, or a handler blocked it.
+constexpr Duration kHeldUp = std::chrono::milliseconds(100);
+// Handlers of Asio that run before the timers then: one for each of a server's connections.
+constexpr size_t kMaxCatchUp = 100'000;
 
 // How long an adaptive driver goes on spinning after the last work.
 class SpinBudget {
@@ -117,6 +122,8 @@ size_t LoopState::Turn(Timers timers_to_fire, size_t asio_limit) {
   if (has_submissions.load(std::memory_order_acquire)) work += RunSubmissions();
   if (timers_to_fire != Timers::kSkip && timers.size() != 0 &&
       (timers_to_fire == Timers::kExact || Now() >= timers.NextWake())) {
+    if (timers_to_fire == Timers::kByTick && Now() - timers.NextWake() >= kHeldUp)
+      work += CatchUp();
     work += timers.Advance(Now());
   }
   if (!pollers.empty()) work += PollPollers();
@@ -140,6 +147,13 @@ size_t LoopState::RunSubmissions() {
     ++count;
   }
   return count;
+}
+
+// Looks at what came while this loop stood still, so that a peer is not taken for silent, nor a
+// call for unanswered, while the answer lies in the socket.
+size_t LoopState::CatchUp() {
+  const size_t work = PollPollers() + PollAsio(kMaxCatchUp);
+  return work + RunEndOfTurn();
 }
 
 // ---- end of turn ----

@@ -13,8 +13,9 @@
 
 namespace farcall {
 
-// A thread called `name` (15 characters of it) that takes no signals: those are for the program's
-// own threads. The caller's signal mask is as before in any case. Throws std::system_error.
+// A thread called `name` (15 characters of it) that takes no signals but those of its own faults
+// (SIGSEGV): the others are for the program's own threads. The caller's signal mask is as before in
+// any case. Throws std::system_error.
 std::thread StartThread(const std::string& name, absl::AnyInvocable<void()> run);
 
 // RESOURCE_EXHAUSTED: `what` ("an event loop cannot be made"), the cause, and the limit to raise.

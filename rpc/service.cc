@@ -1,6 +1,7 @@
 #include "farcall/rpc/service.h"
 
 #include <exception>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
@@ -14,6 +15,9 @@ absl::Status StatusOfException(const ServerCall& call) {
   }
   try {
     throw;
+  } catch (const std::bad_alloc&) {  // of a reply too large for the pool and for the heap, say
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the handler of ", method, " found no memory left (std::bad_alloc)"));
   } catch (const std::exception& exception) {
     return absl::InternalError(
         absl::StrCat("the handler of ", method, " threw: ", exception.what()));

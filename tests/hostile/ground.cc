@@ -9,14 +9,8 @@
 #include <fstream>
 
 #include "farcall/rpc/endpoint.h"
+#include "farcall/tests/rpc/sanitized.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FARCALL_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define FARCALL_TEST_SANITIZED 1
-#endif
-#endif
 #ifdef FARCALL_TEST_SANITIZED
 // Of sanitizer/allocator_interface.h, which GCC's packages do not bring along.
 extern "C" size_t __sanitizer_get_current_allocated_bytes();

@@ -128,6 +128,20 @@ TEST_CASE("a handler that throws is INTERNAL for its call alone") {
   CHECK(client.Do(Asking(client, "still here")).ok());
 }
 
+TEST_CASE("a handler that finds no memory is RESOURCE_EXHAUSTED for its call alone") {
+  Stage stage;
+  std::atomic<bool> scarce{true};
+  stage.probe.on_do = [&] {
+    if (scarce) throw std::bad_alloc();
+  };
+  Probe::Client client(stage.Dial());
+  const auto failed = client.Do(Asking(client, ""));
+  CHECK(failed.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(OutcomeOf(failed.status()) == Outcome::kAnswered);
+  scarce = false;
+  CHECK(client.Do(Asking(client, "")).ok());
+}
+
 TEST_CASE("the handler sees what is left of the deadline") {
   Stage stage;
   Probe::Client client(stage.Dial());

@@ -2,6 +2,7 @@
 
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <future>
 #include <optional>
 
@@ -44,6 +45,35 @@ TEST_CASE("a call to nobody fails at once, not sent, and says why") {
   CHECK(OutcomeOf(reply.status()) == Outcome::kNotSent);
   const std::string message(reply.status().message());
   CHECK_THAT(message, Catch::StartsWith("loopback://place: ") && Catch::Contains("wait_for_ready"));
+}
+
+TEST_CASE("a callback that calls again at once, to nobody, leaves the loop its turns") {
+  Place place;
+  const auto loop = std::make_shared<EventLoop>(EventLoopOptions{.helper_thread = false});
+  ChannelOptions options = Impatient();
+  options.loop = loop;
+  Channel channel(place.transport, place.endpoint, options);
+  Probe::Client client(channel);
+  while (channel.info().state != ChannelInfo::State::kBackoff) loop->RunOnce();
+  int failed = 0;
+  bool answered = false;
+  std::function<void()> call = [&] {
+    client.AsyncDo(Asking(client, ""), {.timeout = seconds(20)},
+                   [&](const absl::StatusOr<Msg<Answer>>& reply) {
+                     answered = reply.ok();
+                     if (!answered) {
+                       ++failed;
+                       call();
+                     }
+                   });
+  };
+  call();
+  for (int turns = 1; turns <= 10; ++turns) {
+    loop->RunOnce();
+    CHECK(failed <= 2 * turns);
+  }
+  auto server = place.Open();
+  CHECK(Eventually([&] { return loop->RunOnce(), answered; }));
 }
 
 TEST_CASE("wait_for_ready waits for a server that comes later") {

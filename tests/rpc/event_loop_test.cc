@@ -537,6 +537,32 @@ TEST_CASE("timers of the wheel fire on time in every mode, caller or helper") {
   }
 }
 
+TEST_CASE("a loop that was held up looks at its sockets before its timers") {
+  EventLoop loop(InMode(EveryMode()));
+  const int event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  asio::posix::stream_descriptor socket(loop.io(), event);
+  std::string order;
+  std::atomic<bool> done{false};
+  FunctionTimer timer([&] {
+    order += "timer";
+    done = true;
+  });
+  loop.Post([&] {
+    socket.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [&](boost::system::error_code) { order += "socket "; });
+    loop.timers().Arm(timer, loop.now() + 150ms);
+  });
+  asio::steady_timer stop(loop.io(), 50ms);
+  stop.async_wait(
+      [&](boost::system::error_code) {  // as a process is stopped, while its peer writes
+        std::this_thread::sleep_for(400ms);
+        const uint64_t one = 1;
+        (void)!::write(event, &one, sizeof(one));
+      });
+  REQUIRE(Eventually([&] { return done.load(); }));
+  CHECK(order == "socket timer");
+}
+
 TEST_CASE("io().stop() does not stop the loop") {
   EventLoop loop(InMode(ProgressMode::kEvent));
   loop.io().stop();

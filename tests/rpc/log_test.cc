@@ -1,6 +1,7 @@
 #include "farcall/rpc/log.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
@@ -55,6 +56,24 @@ TEST_CASE("standard error gets one stamped line a call") {
   CHECK_THAT(std::string(text.data(), static_cast<size_t>(size)),
              Catch::Matches("E \\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z farcall: "
                             "peer tcp://10\\.0\\.0\\.7:41022 broke the rules\n"));
+}
+
+TEST_CASE("a standard error that nobody reads costs the line, not the process") {
+  REQUIRE(::signal(SIGPIPE, SIG_DFL) != SIG_ERR);
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  ::close(ends[0]);
+  const int saved = ::dup(STDERR_FILENO);
+  ::dup2(ends[1], STDERR_FILENO);
+  for (int i = 0; i < 3; ++i) Log(LogLevel::kError, "nobody hears this");
+  ::dup2(saved, STDERR_FILENO);
+  ::close(saved);
+  ::close(ends[1]);
+  sigset_t pending, blocked;
+  ::sigpending(&pending);
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  CHECK(::sigismember(&pending, SIGPIPE) == 0);
+  CHECK(::sigismember(&blocked, SIGPIPE) == 0);
 }
 
 TEST_CASE("threads log while the sink is replaced") {

@@ -47,6 +47,18 @@ bool TakesSignals() {
   return ::sigismember(&blocked, SIGTERM) == 0 && ::sigismember(&blocked, SIGINT) == 0;
 }
 
+TEST_CASE("the library's threads take no signals but those of their own faults") {
+  sigset_t blocked;
+  StartThread("a thread", [&] { ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked); }).join();
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGALRM, SIGPIPE, SIGUSR1}) {
+    CHECK(::sigismember(&blocked, signal) == 1);
+  }
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    CHECK(::sigismember(&blocked, fault) == 0);
+  }
+  CHECK(TakesSignals());
+}
+
 TEST_CASE(
     "without threads: loops, channels and servers say so, and the caller still takes signals") {
   Stage stage;

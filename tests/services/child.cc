@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -15,17 +16,6 @@ namespace {
 
 constexpr int kPatienceMs = 10'000;
 constexpr char kReady[] = "listening on ";
-
-// One line of `file`, or "" when none came in time.
-std::string ReadLine(int file) {
-  std::string line;
-  for (pollfd ready{file, POLLIN, 0}; ::poll(&ready, 1, kPatienceMs) > 0;) {
-    char byte = 0;
-    if (::read(file, &byte, 1) != 1 || byte == '\n') return line;
-    line += byte;
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -44,13 +34,29 @@ Child::Child(const std::vector<std::string>& command) {
     ::_exit(127);
   }
   ::close(ends[1]);
-  const std::string line = ReadLine(output_);
+  const std::string line = ReadLine();
   if (line.starts_with(kReady)) address_ = line.substr(sizeof kReady - 1);
 }
 
 Child::~Child() {
   End(SIGKILL);
   if (output_ >= 0) ::close(output_);
+}
+
+std::string Child::ReadLine() const {
+  std::string line;
+  pollfd ready{output_, POLLIN, 0};
+  while (true) {
+    // A test may interrupt itself by signals.
+    const int polled = ::poll(&ready, 1, kPatienceMs);
+    if (polled < 0 && errno == EINTR) continue;
+    char byte = 0;
+    const ssize_t got = polled > 0 ? ::read(output_, &byte, 1) : 0;
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return polled > 0 ? line : "";
+    if (byte == '\n') return line;
+    line += byte;
+  }
 }
 
 int Child::End(int signal) {

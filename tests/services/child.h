@@ -1,4 +1,4 @@
-// A server program in a process of its own, for tests.
+// A program in a process of its own, for tests.
 
 #ifndef FARCALL_TESTS_SERVICES_CHILD_H_
 #define FARCALL_TESTS_SERVICES_CHILD_H_
@@ -20,9 +20,11 @@ class Child {
   // Empty when it did not come up.
   const std::string& address() const { return address_; }
   int pid() const { return pid_; }
-  // Sends `signal` and waits for the end (10 s at most, then SIGKILL); returns the exit status of
-  // waitpid.
+  // Sends `signal` (0: none, it ends by itself) and waits for the end (10 s at most, then SIGKILL);
+  // returns the exit status of waitpid.
   int End(int signal);
+  // The next line that it says on its standard output; "" when none came in time (10 s).
+  std::string ReadLine() const;
 
  private:
   int pid_ = -1;

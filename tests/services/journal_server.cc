@@ -2,36 +2,14 @@
 // FILE. It is made to be killed: what is in FILE was written before the reply could leave.
 
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdint>
 #include <cstdio>
-#include <thread>
 
+#include "farcall/tests/services/journal.h"
 #include "farcall/transports/dial.h"
-#include "journal.rpc.h"
 
 namespace farcall::testing {
 namespace {
-
-class JournalImpl {
- public:
-  explicit JournalImpl(int file) : file_(file) {}
-
-  absl::Status Note(Context& /*context*/, const Entry& request, Reply<Noted>& reply) {
-    const uint64_t number = request.number();
-    if (::write(file_, &number, sizeof number) != static_cast<ssize_t>(sizeof number)) {
-      return absl::InternalError("the journal cannot be written");
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(request.work_us()));
-    reply.Finish(CreateNoted(reply, number));
-    return absl::OkStatus();
-  }
-
- private:
-  const int file_;
-};
 
 int Main(int argc, char** argv) {
   if (argc != 3) {

@@ -11,6 +11,7 @@
 
 #include "farcall/rpc/buffer_pool.h"
 #include "farcall/rpc/message.h"
+#include "farcall/tests/rpc/sanitized.h"
 
 namespace farcall::testing {
 
@@ -19,17 +20,8 @@ inline constexpr size_t MiB = size_t{1} << 20;
 
 // Payloads up to this keep their order among each other (rpc/transport.h).
 inline constexpr size_t kSmallPayload = 64 * KiB;
-// A sanitizer makes every byte dear.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-inline constexpr bool kSanitized =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-inline constexpr bool kSanitized = false;
-#endif
-
-// A payload that is on its way for a while over any transport: more than the kernel buffers.
+// A payload that is on its way for a while over any transport: more than the kernel buffers. A
+// sanitizer makes every byte dear.
 inline constexpr size_t kHuge = (kSanitized ? 16 : 64) * MiB;
 
 inline constexpr size_t kAbsent = SIZE_MAX;
