@@ -319,6 +319,7 @@ void ChannelCore::Doom(ClientCall& call, const absl::Status& cause) {
 }
 
 void ChannelCore::Run() {
+  loop_->CancelEndOfTurn(*this);  // a posted run may come first, and end the last call
   std::vector<ClientCall*> doomed;
   doomed.swap(doomed_);
   const auto keep = shared_from_this();

@@ -1,6 +1,7 @@
 #include "farcall/tests/services/child.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -30,6 +31,8 @@ Child::Child(const std::vector<std::string>& command) {
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::dup2(ends[1], STDOUT_FILENO);
+    // What this test's own parent left open is nothing to the program.
+    ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     ::execv(words[0], words.data());
     ::_exit(127);
   }
