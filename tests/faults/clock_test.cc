@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -170,6 +172,66 @@ TEST_CASE("clock steps: backoff and connecting do not follow the wall clock") {
   CHECK(attempts <= 10);
   CHECK(wall_waits == 0);
   CHECK(wall_readings <= static_cast<int>(attempts));
+}
+
+// ---- the steady clock: it may stand still, with the machine, and then be an hour ahead ----
+
+TEST_CASE("a suspended machine: deadlines that passed end once, connections live on") {
+  const hostile::LogLines log;
+  ManualClock clock;
+  const auto loop =
+      std::make_shared<EventLoop>(EventLoopOptions{.clock = &clock, .helper_thread = false});
+  const auto turns = [&](const auto& done) {
+    for (int i = 0; i < 1000 && !done(); ++i) loop->RunOnce();
+    return done();
+  };
+  const testing::Stage stage({.external_loops = {loop}});
+  {
+    const Channel channel = stage.Dial({.loop = loop});
+    testing::Probe::Client client(channel);
+    testing::AskT ask;
+    ask.number = 3'600'000;  // ms: longer than this test
+    for (int round = 1; round <= 5; ++round) {
+      int passed = 0, far = 0, answered = 0;
+      absl::Status how;
+      const int ran = stage.probe.ran;
+      for (int i = 0; i < 10; ++i) {
+        client.AsyncWait(ask, {.timeout = std::chrono::minutes(1 + i)},
+                         [&](const absl::StatusOr<Msg<testing::Answer>>& reply) {
+                           how = reply.status();
+                           ++passed;
+                         });
+      }
+      asio::cancellation_signal cancel;
+      client.AsyncWait(ask, {.timeout = hours(3)},
+                       asio::bind_cancellation_slot(
+                           cancel.slot(), [&](const absl::StatusOr<Msg<testing::Answer>>& reply) {
+                             far += absl::IsCancelled(reply.status());
+                           }));
+      REQUIRE(turns([&] { return stage.probe.ran == ran + 11; }));
+      REQUIRE(passed == 0);
+
+      clock.Advance(hours(1));
+      REQUIRE(turns([&] { return passed == 10; }));
+      CHECK(absl::IsDeadlineExceeded(how));
+      // Keepalive asks before it judges, and is answered.
+      for (int i = 0; i < 5; ++i) {
+        turns([] { return false; });
+        clock.Advance(seconds(5));
+      }
+      CHECK(passed == 10);
+      CHECK(far == 0);
+      client.AsyncObject(
+          testing::AskT(), {.timeout = seconds(5)},
+          [&](const absl::StatusOr<Msg<testing::Answer>>& reply) { answered += reply.ok(); });
+      CHECK(turns([&] { return answered == 1; }));
+      loop->Post([&] { cancel.emit(asio::cancellation_type::all); });
+      CHECK(turns([&] { return far == 1; }));
+      CHECK(turns([&] { return stage.probe.cancelled == 11 * round; }));
+    }
+    CHECK(channel.info().stats.connects == 1);
+  }
+  turns([] { return false; });
 }
 
 }  // namespace

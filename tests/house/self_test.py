@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import arrows
+import cases
 import clang_format
 import readme
 import style
@@ -210,6 +211,42 @@ class Style(Planted):
     def test_python_functions(self):
         self.write("tests/x.py", "def f():\n" + "    g()\n" * 70)
         self.expect(style.check_functions, "tests/x.py:1", "71 lines")
+
+
+class Cases(Planted):
+    def setUp(self):
+        super().setUp()
+        self.write("tests/rpc/CMakeLists.txt", "farcall_test(rpc.frame\n    SOURCES frame_test.cc\n"
+                   "    DEPS x)\nfarcall_test(rpc.hello SOURCES hello_test.cc)\n"
+                   "add_test(NAME rpc.plain COMMAND x)\n"
+                   "foreach(part one two)\n  add_test(NAME rpc.plain.${part} COMMAND x)\n")
+        self.write("tests/rpc/frame_test.cc", 'TEST_CASE("a head, cut") {}\n'
+                   'TEST_CASE(\n    "a long "\n    "name, \\"too\\"", "[slow]") {}\n')
+        self.write("tests/rpc/hello_test.cc", 'TEST_CASE("a greeting") {}\n')
+        self.write("tests/faults/CMakeLists.txt", "faults_test(fork TIMEOUT 5)\n")
+        self.write("tests/faults/fork_test.cc", 'TEST_CASE("a child") {}\n')
+
+    def test_refused(self):
+        for cell, reason in [("rpc.lost", "no test is called rpc.lost"),
+                             ("rpc.plain.three", "no test is called rpc.plain.three"),
+                             ('rpc.frame "a head, uncut"',
+                              'rpc.frame have no case "a head, uncut"'),
+                             ('rpc.frame "a head, cut", "a greeting"', 'no case "a greeting"'),
+                             ('rpc.hello "a head…"', 'no case "a head…"'),
+                             ('rpc.frame | "nothing"', 'the tests have no case "nothing"'),
+                             ('faults.fork "a parent"', 'no case "a parent"')]:
+            with self.subTest(cell=cell):
+                self.write("tests/README.md", f"# Tests\n\n| a fault | {cell} |\n")
+                self.expect(cases.check_cases, "tests/README.md:3", reason)
+
+    def test_allowed(self):
+        self.write("tests/README.md", "\n".join([
+            "# Tests", "", "rpc.lost is not in a table", "| fault | test |", "|---|---|",
+            '| x | rpc.frame "a head, cut", "a long…"; rpc.hello "a greeting"; rpc.plain.two |',
+            '| y | faults.fork "… child", "a child" | the same, "a greeting" |',
+            '| no test at all | "not sent" |',
+            "| z | [main.cc](main.cc), rpc/frame.h, transports/tcp/prefix.cc, `limits.x` |", ""]))
+        self.expect_clean(cases.check_cases)
 
 
 class Format(Planted):
