@@ -94,7 +94,7 @@ TEST_CASE("SIGSTOP of a caller: the server gives it up, serves the others and ta
   hostile::Ground ground({.keepalive = {.ping_after = kPatience, .ping_timeout = kPatience}});
   testing::Child caller({Program("faults_caller"), ground.endpoint.ToString()});
   REQUIRE(caller.address() == "ready");
-  REQUIRE(Eventually([&] { return ground.probe.ran >= 8; }));
+  REQUIRE(Eventually([&] { return ground.server.stats().calls_running >= 8; }));
 
   Signal(caller.pid(), SIGSTOP);
   REQUIRE(WaitUntilStopped(caller.pid()));

@@ -52,20 +52,20 @@ TEST_CASE("a callback that calls again at once, to nobody, leaves the loop its t
   const auto loop = std::make_shared<EventLoop>(EventLoopOptions{.helper_thread = false});
   ChannelOptions options = Impatient();
   options.loop = loop;
-  Channel channel(place.transport, place.endpoint, options);
-  Probe::Client client(channel);
-  while (channel.info().state != ChannelInfo::State::kBackoff) loop->RunOnce();
+  std::optional<Channel> channel(std::in_place, place.transport, place.endpoint, options);
+  std::optional<Probe::Client> client(*channel);
+  while (channel->info().state != ChannelInfo::State::kBackoff) loop->RunOnce();
   int failed = 0;
   bool answered = false;
   std::function<void()> call = [&] {
-    client.AsyncDo(Asking(client, ""), {.timeout = seconds(20)},
-                   [&](const absl::StatusOr<Msg<Answer>>& reply) {
-                     answered = reply.ok();
-                     if (!answered) {
-                       ++failed;
-                       call();
-                     }
-                   });
+    client->AsyncDo(Asking(*client, ""), {.timeout = seconds(20)},
+                    [&](const absl::StatusOr<Msg<Answer>>& reply) {
+                      answered = reply.ok();
+                      if (!answered) {
+                        ++failed;
+                        call();
+                      }
+                    });
   };
   call();
   for (int turns = 1; turns <= 10; ++turns) {
@@ -74,6 +74,10 @@ TEST_CASE("a callback that calls again at once, to nobody, leaves the loop its t
   }
   auto server = place.Open();
   CHECK(Eventually([&] { return loop->RunOnce(), answered; }));
+  client.reset();
+  channel.reset();
+  while (loop->RunOnce() > 0) {  // nobody else would close the connection
+  }
 }
 
 TEST_CASE("wait_for_ready waits for a server that comes later") {
