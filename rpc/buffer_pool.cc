@@ -276,8 +276,12 @@ absl::Status BufferPool::Core::Grow(SlabRecord& slab, size_t bytes, size_t wante
 absl::StatusOr<BufferPool::Core::SlabRecord*> BufferPool::Core::MapSlab(
     Shard& shard, size_t size_class, size_t slot_bytes, size_t slot_count, bool lazily) {
   slab_maps_.fetch_add(1, std::memory_order_relaxed);
-  absl::StatusOr<SlabSource::Slab> memory =
-      lazily ? source_->MapLazily(slot_bytes) : source_->Map(slot_bytes * slot_count);
+  const auto map = [&] {
+    return lazily ? source_->MapLazily(slot_bytes) : source_->Map(slot_bytes * slot_count);
+  };
+  absl::StatusOr<SlabSource::Slab> memory = map();
+  // The system has no more: what lies idle here may be enough.
+  if (!memory.ok() && Reclaim(slot_bytes * slot_count)) memory = map();
   if (!memory.ok()) {
     return absl::Status(memory.status().code(),
                         absl::StrCat(options_.name, " pool: ", memory.status().message()));

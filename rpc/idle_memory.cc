@@ -16,6 +16,16 @@ void IdleMemory::Watch(EventLoop& loop, const std::shared_ptr<BufferPool>& pool)
   if (!armed()) loop.timers().Arm(*this, After(loop.now(), kPeriod));
 }
 
+IdleMemory::~IdleMemory() {
+  const TimePoint now = Clock::Steady().Now();
+  for (const std::weak_ptr<BufferPool>& watched : pools_) {
+    const std::shared_ptr<BufferPool> pool = watched.lock();
+    if (pool == nullptr) continue;
+    pool->GiveBackIdle(now);
+    pool->GiveBackIdle(After(now, BufferPool::kIdleTime));
+  }
+}
+
 void IdleMemory::OnTimer() {
   std::erase_if(pools_, [this](const std::weak_ptr<BufferPool>& watched) {
     const std::shared_ptr<BufferPool> pool = watched.lock();

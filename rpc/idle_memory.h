@@ -15,6 +15,10 @@ namespace farcall {
 // Belongs to one loop: its driver only. Several loops may watch one pool.
 class IdleMemory final : private Timer {
  public:
+  IdleMemory() = default;
+  // Gives back what is free at once: nobody may be left who would do it later.
+  ~IdleMemory() override;
+
   // A large payload goes through `pool`: looks after it, with a timer of `loop`, until it has no
   // large slots left. Costs next to nothing when it is looked after already.
   void Watch(EventLoop& loop, const std::shared_ptr<BufferPool>& pool);

@@ -24,6 +24,9 @@ constexpr size_t kMaxEndOfTurnTasks = 10000;
 constexpr Duration kHeldUp = std::chrono::milliseconds(100);
 // Handlers of Asio that run before the timers then: one for each of a server's connections.
 constexpr size_t kMaxCatchUp = 100'000;
+// A connection reads so many times its share of a turn, some MiB, and tasks that submit themselves
+// do not hold up the timers.
+constexpr int kMaxCatchUpRounds = 64;
 
 // How long an adaptive driver goes on spinning after the last work.
 class SpinBudget {
@@ -152,8 +155,15 @@ size_t LoopState::RunSubmissions() {
 // Looks at what came while this loop stood still, so that a peer is not taken for silent, nor a
 // call for unanswered, while the answer lies in the socket.
 size_t LoopState::CatchUp() {
-  const size_t work = PollPollers() + PollAsio(kMaxCatchUp);
-  return work + RunEndOfTurn();
+  size_t work = 0;
+  for (int round = 0; round < kMaxCatchUpRounds; ++round) {
+    size_t done = PollPollers() + PollAsio(kMaxCatchUp);
+    done += RunEndOfTurn();
+    if (has_submissions.load(std::memory_order_acquire)) done += RunSubmissions();
+    if (done == 0) break;
+    work += done;
+  }
+  return work;
 }
 
 // ---- end of turn ----

@@ -58,12 +58,25 @@ std::string Word(std::string_view text) {
   return word.empty() ? "-" : word;
 }
 
+// In quotes, which it cannot leave.
+std::string Quoted(std::string_view text) {
+  std::string quoted = Printable(text);
+  std::replace(quoted.begin(), quoted.end(), '"', '\'');
+  return absl::StrCat("\"", quoted, "\"");
+}
+
 void AddLatency(const LatencySummary& latency, std::vector<std::string>& words) {
-  words.push_back(Microseconds("p50", latency.p50_ns));
-  words.push_back(Microseconds("p90", latency.p90_ns));
-  words.push_back(Microseconds("p99", latency.p99_ns));
-  words.push_back(Microseconds("p99.9", latency.p999_ns));
-  words.push_back(Microseconds("max", static_cast<double>(latency.max_ns)));
+  const auto max_ns = static_cast<double>(latency.max_ns);
+  // A quantile is the middle of a bucket, which the largest value need not reach.
+  const auto add = [&](absl::string_view name, double ns) {
+    words.push_back(latency.count == 0 ? absl::StrCat(name, "=-")
+                                       : Microseconds(name, std::min(ns, max_ns)));
+  };
+  add("p50", latency.p50_ns);
+  add("p90", latency.p90_ns);
+  add("p99", latency.p99_ns);
+  add("p99.9", latency.p999_ns);
+  add("max", max_ns);
 }
 
 const char* NameOf(ConnectionStats::State state) {
@@ -139,7 +152,7 @@ void AddConnection(const ConnectionStats& connection, Lines& lines) {
                                     Is("unread_bytes", connection.unread_bytes)};
   AddLatency(connection.latency, words);
   if (connection.state == ConnectionStats::State::kClosed) {
-    words.push_back(absl::StrCat("end=\"", Printable(connection.end), "\""));
+    words.push_back(absl::StrCat("end=", Quoted(connection.end)));
   }
   lines.Add(std::move(words));
 }
@@ -215,7 +228,7 @@ std::string Dump(const ChannelMetrics& metrics) {
       "  unknown=", totals.unknown, "  late_replies=", totals.late_replies,
       "  connects=", totals.connects, "  connect_failures=", totals.connect_failures);
   if (!metrics.last_error.empty()) {
-    absl::StrAppend(&text, "  last_error=\"", Printable(metrics.last_error), "\"");
+    absl::StrAppend(&text, "  last_error=", Quoted(metrics.last_error));
   }
   text += '\n';
   AppendDetails(metrics.methods, metrics.connections, metrics.closed, metrics.pools, Side::kChannel,

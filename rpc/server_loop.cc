@@ -78,22 +78,20 @@ void ServerLoop::Close() {
   sessions_.clear();
 }
 
+absl::Status ServerLoop::Queue(const BoundMethod& method) {
+  if (!method.on_workers) return absl::OkStatus();
+  const size_t waiting = shared_.waiting_for_workers.fetch_add(1, std::memory_order_relaxed);
+  if (waiting < shared_.options.max_waiting_for_workers) return absl::OkStatus();
+  shared_.waiting_for_workers.fetch_sub(1, std::memory_order_relaxed);
+  return absl::ResourceExhaustedError(absl::StrCat(
+      waiting, " calls wait for a worker already (ServerOptions::max_waiting_for_workers)"));
+}
+
 void ServerLoop::Dispatch(ServerCall& call) {
   const BoundMethod& method = call.bound();
   ++tally_.calls_started;
   if (!method.on_workers) {
     method.run(method, call);
-    return;
-  }
-  const size_t waiting = shared_.waiting_for_workers.fetch_add(1, std::memory_order_relaxed);
-  if (waiting >= shared_.options.max_waiting_for_workers) {
-    shared_.waiting_for_workers.fetch_sub(1, std::memory_order_relaxed);
-    MessageBuilder no_reply(call.pool(), 0);
-    call.Finish(
-        absl::ResourceExhaustedError(absl::StrCat(waiting,
-                                                  " calls wait for a worker already "
-                                                  "(ServerOptions::max_waiting_for_workers)")),
-        no_reply);
     return;
   }
   shared_.workers->Post([this, &method, &call] {

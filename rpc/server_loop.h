@@ -80,6 +80,9 @@ class ServerLoop final : private Timer {
   // Destroys the connections that did not close in time. Nothing is accepted and no handler runs
   // any more.
   void Close();
+  // Takes a place in the queue of the workers, for a call that Dispatch gets next, if `method` runs
+  // there. Not OK: there is none left (max_waiting_for_workers).
+  absl::Status Queue(const BoundMethod& method);
   // Runs the handler of a call that is whole, here or on a worker.
   void Dispatch(ServerCall& call);
 

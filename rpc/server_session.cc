@@ -186,6 +186,11 @@ void ServerSession::OnCall(const FrameHeader& header, Message message) {
     Drop(call);
     return;
   }
+  if (const absl::Status queued = home_.Queue(*call.bound_); !queued.ok()) {
+    Refuse(header.call, call.method_, queued);
+    Drop(call);
+    return;
+  }
   ++tally().started;
   ++call.tally_->started;
   home_.Dispatch(call);

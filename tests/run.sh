@@ -6,7 +6,7 @@
 # Works from any directory on a fresh Debian 12 (root or sudo): it installs what is missing first.
 #   sh tests/run.sh                             everything, release
 #   sh tests/run.sh -- -R rpc.buffer            the tests whose name matches
-#   sh tests/run.sh --preset tsan -- -L stress  the tests with a label, under ThreadSanitizer
+#   sh tests/run.sh --preset tsan -- -L simulation  the tests with a label, under ThreadSanitizer
 
 set -eu
 

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <optional>
 #include <vector>
 
+#include "farcall/rpc/clock.h"
 #include "farcall/tests/faults/process.h"
 #include "farcall/tests/faults/scene.h"
 #include "farcall/tests/hostile/ground.h"
@@ -159,12 +161,15 @@ TEST_CASE("10,000 connects and disconnects leave descriptors, threads and memory
 
   hostile::LogLines().Forget();
   const auto settled = [&] {  // closed sockets linger for up to a second
-    return Eventually([&, at = Descriptors(::getpid()).size(), same = 0]() mutable {
-      const size_t now = Descriptors(::getpid()).size();
-      same = now == at ? same + 1 : 0;
-      at = now;
-      return same > 1500;
-    });
+    const auto now = [] { return Clock::Steady().Now(); };
+    return Eventually(
+        [&, at = Descriptors(::getpid()).size(), since = now()]() mutable {
+          const size_t open = Descriptors(::getpid()).size();
+          if (open != at) since = now();
+          at = open;
+          return now() - since > std::chrono::milliseconds(1500);
+        },
+        seconds(60));
   };
   REQUIRE(settled());
   const std::set<int> descriptors = Descriptors(::getpid());

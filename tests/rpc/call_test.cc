@@ -306,7 +306,10 @@ TEST_CASE("more calls than workers and their queue hold are refused") {
   auto second = blocker.AsyncBlock(ask, {}, asio::use_future);
   auto third = blocker.AsyncBlock(ask, {}, asio::use_future);
   REQUIRE(third.wait_for(seconds(10)) == std::future_status::ready);
-  CHECK(third.get().status().code() == absl::StatusCode::kResourceExhausted);
+  const absl::Status full = third.get().status();
+  CHECK(full.code() == absl::StatusCode::kResourceExhausted);
+  CHECK(OutcomeOf(full) == Outcome::kNotRun);
+  CHECK(stage.server->stats().calls_started == 2);
   stage.blocker.let_go = true;
   CHECK(first.get().ok());
   CHECK(second.get().ok());

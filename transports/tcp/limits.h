@@ -60,6 +60,10 @@ inline constexpr uint64_t kCalmAfter = uint64_t{16} << 20;
 // The last piece may be almost twice as long, so that none is a crumb.
 static_assert(kMaxChunk >= 2 * kLongChunk && kLongChunk > kShortChunk);
 
+// A flood of small messages fills batch after batch; then a chunk goes before the rest of it. Large
+// payloads get a tenth of the wire at least.
+inline constexpr int kMaxBatchesWithoutChunk = 2;
+
 // Transfers take turns of so many bytes. One message's bytes stay together, and in the caches, as
 // long as it is not much larger than others that wait.
 inline constexpr uint64_t kTransferTurn = kLongChunk;

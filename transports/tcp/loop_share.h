@@ -13,6 +13,7 @@
 #include "farcall/rpc/asio.h"
 #include "farcall/rpc/event_loop.h"
 #include "farcall/rpc/idle_memory.h"
+#include "farcall/rpc/log.h"
 #include "farcall/transports/tcp/limits.h"
 #include "farcall/transports/tcp/outgoing.h"
 #include "farcall/transports/tcp/send_queue.h"
@@ -32,6 +33,7 @@ class LoopShare final : public asio::execution_context::service {
   OutgoingStore& store() { return store_; }
   SendBatch& batch() { return batch_; }
   IdleMemory& idle_memory() { return idle_memory_; }
+  LogThrottle& warnings() { return warnings_; }
   std::span<std::byte> read_buffer() { return {read_buffer_.get(), kReadBufferBytes}; }
 
   size_t hot_sockets = 0;  // polled directly; at most kMaxHotSockets
@@ -42,6 +44,7 @@ class LoopShare final : public asio::execution_context::service {
   OutgoingStore store_;
   SendBatch batch_;
   IdleMemory idle_memory_;
+  LogThrottle warnings_;
   std::unique_ptr<std::byte[]> read_buffer_{new std::byte[kReadBufferBytes]};
 };
 

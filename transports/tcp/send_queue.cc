@@ -248,16 +248,19 @@ void SendQueue::Gather(SendBatch& batch) {
     if (planner.full()) return;
     planner.PlanControl(control);
   }
+  const bool chunk_due = !transfers_.empty() && ++batches_without_chunk_ > kMaxBatchesWithoutChunk;
   uint64_t begun = begun_ + (cut_.kind == Kind::kMessage && cut_.outgoing->large ? 1 : 0);
   for (uint64_t i = front_; i < back_; ++i) {
     Outgoing* outgoing = Slot(i).outgoing;
     if (outgoing == nullptr || outgoing == cut_.outgoing) continue;
     if (planner.full()) return;
+    if (chunk_due && batch.bytes >= kShortChunk) break;
     planner.PlanMessage(*outgoing, TransferAfter(begun));
     if (outgoing->large) ++begun;
   }
   // One chunk, so that the next call finds what small messages came meanwhile.
   if (cut_.kind != Kind::kChunk && !transfers_.empty() && !planner.full()) {
+    batches_without_chunk_ = 0;
     Outgoing& next = *transfers_.front();
     const uint64_t piece = chunks_since_small_ < kCalmAfter ? kShortChunk : kLongChunk;
     const uint64_t left = next.message.payload_bytes() - next.payload_sent;

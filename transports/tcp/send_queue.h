@@ -4,7 +4,7 @@
 // Order: the record that was cut by a full socket; control records; messages in the order of Push
 // (a large one is a BEGIN here); then chunks, the transfers taking turns. Since new messages are
 // looked at before every chunk, a small one waits for at most one chunk, which is short while small
-// ones are about.
+// ones are about; and a chunk waits for no more than a few batches full of small messages.
 //
 // Not thread-safe: it belongs to the connection's driver.
 
@@ -148,6 +148,7 @@ class SendQueue {
 
   uint64_t begun_ = 0;                        // transfers whose BEGIN left whole
   uint64_t chunks_since_small_ = kCalmAfter;  // bytes that left since a small message came
+  int batches_without_chunk_ = 0;             // while there are transfers
   size_t large_messages_ = 0;                 // queued or under way
   Tally queued_messages_;                     // as are the next four, read by any thread
   // Each may reach max_queued_bytes: a large payload on its way leaves the small messages their

@@ -157,6 +157,7 @@ void Stream::Shut(absl::Status status) {
   queue_.FailAll(close_status_.ok() ? Named(absl::CancelledError("the connection was closed"))
                                     : close_status_);
   assembler_.Stop();
+  share_.idle_memory().Watch(loop_, options_.pools.receive);
   abandoned_.clear();
   handshake_.Disarm();
   GetCold();

@@ -124,7 +124,7 @@ void Stream::OnViolation(const absl::Status& rule) {
       assembler_.greeted() ? "the peer broke a rule of the wire: " : "cannot talk to the peer: ",
       rule.message())));
   if (LogEnabled(LogLevel::kWarning)) {
-    Log(LogLevel::kWarning, absl::StrCat("closing connection: ", status.message()));
+    share_.warnings().Warn(loop_.now(), absl::StrCat("closing connection: ", status.message()));
   }
   Shut(std::move(status));
 }
@@ -184,6 +184,7 @@ void Stream::OnMessage(Ticket ticket, Message message) {
 }
 
 void Stream::OnAbandoned(Ticket ticket, absl::Status status) {
+  share_.idle_memory().Watch(loop_, options_.pools.receive);
   receiver_->OnAbandoned(ticket, Named(std::move(status)));
 }
 

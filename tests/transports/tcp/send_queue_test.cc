@@ -137,6 +137,18 @@ TEST_CASE("chunks are short while small messages are about") {
   CHECK(wire.Take().size() == kPrefixBytes + kLongChunk);
 }
 
+TEST_CASE("a flood of small messages leaves large ones a part of the wire") {
+  Wire wire;
+  const Ticket large = wire.Push("large", Pattern(32 * kShortChunk));
+  const std::string small = Pattern(60000);
+  const int batches = 33 * (kMaxBatchesWithoutChunk + 1);
+  for (int batch = 0; batch < batches; ++batch) {
+    while (wire.queue().queued_messages() < 100) wire.Push("small", small);
+    wire.Take();
+  }
+  CHECK(wire.ended.contains(large));
+}
+
 TEST_CASE("the last chunk is no crumb") {
   for (const uint64_t bytes : {kLongChunk + 1, 2 * kLongChunk - 1, 3 * kLongChunk + 64}) {
     CAPTURE(bytes);
