@@ -138,8 +138,9 @@ class BufferPool::Core {
   // What slots of `slot_bytes` may take together with all others.
   size_t LimitFor(size_t slot_bytes) const;
   bool Reserve(size_t bytes, size_t limit);
-  // Unmaps slabs without a lease until `wanted` bytes were freed; returns whether any was.
-  bool Reclaim(size_t wanted);
+  // Unmaps slabs without a lease, of slots of more than `above` bytes, until `wanted` bytes were
+  // freed; returns whether any was.
+  bool Reclaim(size_t wanted, size_t above = 0);
   template <typename Which>
   void DropIdle(Which which);
   // Whether more than max_cached_bytes would be idle once `releasing` bytes are back.
@@ -280,8 +281,8 @@ absl::StatusOr<BufferPool::Core::SlabRecord*> BufferPool::Core::MapSlab(
     return lazily ? source_->MapLazily(slot_bytes) : source_->Map(slot_bytes * slot_count);
   };
   absl::StatusOr<SlabSource::Slab> memory = map();
-  // The system has no more: what lies idle here may be enough.
-  if (!memory.ok() && Reclaim(slot_bytes * slot_count)) memory = map();
+  // The system has no more: what lies idle here may be enough. Not what small calls live on.
+  if (!memory.ok() && Reclaim(slot_bytes * slot_count, kMaxSmallSlot)) memory = map();
   if (!memory.ok()) {
     return absl::Status(memory.status().code(),
                         absl::StrCat(options_.name, " pool: ", memory.status().message()));
@@ -377,10 +378,10 @@ void BufferPool::Core::DropSlab(SlabRecord* slab) {
   delete slab;
 }
 
-bool BufferPool::Core::Reclaim(size_t wanted) {
+bool BufferPool::Core::Reclaim(size_t wanted, size_t above) {
   size_t freed = 0;
   DropIdle([&](const SlabRecord& slab) {
-    if (freed >= wanted) return false;
+    if (freed >= wanted || slab.slot_bytes <= above) return false;
     freed += slab.bytes();
     return true;
   });

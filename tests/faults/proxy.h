@@ -61,9 +61,8 @@ class Proxy {
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> cuts_{0};
   std::atomic<bool> armed_{false};
-  // Written while not armed.
-  Way way_ = Way::kRequests;
-  Cut cut_ = Cut::kReset;
+  std::atomic<Way> way_{Way::kRequests};
+  std::atomic<Cut> cut_{Cut::kReset};
   std::atomic<uint64_t> left_{0};
   std::thread thread_;
 };
