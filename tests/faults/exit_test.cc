@@ -19,7 +19,7 @@ TEST_CASE("process exit with calls in flight, by every way out: no crash, no han
   testing::Child child({Program("faults_exiting"), ground.endpoint.ToString(), how});
   REQUIRE(child.address() == "ready");
   // 16 by callbacks, one in a coroutine, one blocking.
-  REQUIRE(testing::Eventually([&] { return ground.probe.ran >= 18; }));
+  REQUIRE(testing::Eventually([&] { return ground.server.stats().calls_running >= 18; }));
   const int status = child.End(SIGTERM);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 7);
