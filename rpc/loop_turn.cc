@@ -155,8 +155,9 @@ size_t LoopState::RunSubmissions() {
 // Looks at what came while this loop stood still, so that a peer is not taken for silent, nor a
 // call for unanswered, while the answer lies in the socket.
 size_t LoopState::CatchUp() {
+  const TimePoint begin = clock.Now();
   size_t work = 0;
-  for (int round = 0; round < kMaxCatchUpRounds; ++round) {
+  for (int round = 0; round < kMaxCatchUpRounds && clock.Now() - begin < kHeldUp; ++round) {
     size_t done = PollPollers() + PollAsio(kMaxCatchUp);
     done += RunEndOfTurn();
     if (has_submissions.load(std::memory_order_acquire)) done += RunSubmissions();

