@@ -19,10 +19,10 @@
 namespace farcall {
 
 // Values below 2 * kSubBuckets are exact; above, a quantile is at most 1 / (2 * kSubBuckets) off.
-template <int kSubBucketBits>
+template <int SubBucketBits>
 class Histogram {
  public:
-  static constexpr uint64_t kSubBuckets = uint64_t{1} << kSubBucketBits;
+  static constexpr uint64_t kSubBuckets = uint64_t{1} << SubBucketBits;
   // Larger values are counted as this one: in nanoseconds 18 minutes.
   static constexpr int kValueBits = 40;
   static constexpr uint64_t kMaxValue = (uint64_t{1} << kValueBits) - 1;
@@ -74,7 +74,7 @@ class Histogram {
   static constexpr size_t BucketOf(uint64_t value) {
     value = std::min(value, kMaxValue);
     if (value < kSubBuckets) return static_cast<size_t>(value);
-    const int shift = static_cast<int>(std::bit_width(value)) - 1 - kSubBucketBits;
+    const int shift = static_cast<int>(std::bit_width(value)) - 1 - SubBucketBits;
     const uint64_t row = static_cast<uint64_t>(shift) + 1;
     return static_cast<size_t>(row * kSubBuckets + (value >> shift) - kSubBuckets);
   }

@@ -53,8 +53,8 @@ struct LatencySummary {
   uint64_t max_ns = 0;
 };
 
-template <int kSubBucketBits>
-LatencySummary Summarize(const Histogram<kSubBucketBits>& latency) {
+template <int SubBucketBits>
+LatencySummary Summarize(const Histogram<SubBucketBits>& latency) {
   return {.count = latency.count(),
           .p50_ns = latency.Quantile(0.5),
           .p90_ns = latency.Quantile(0.9),
