@@ -18,17 +18,20 @@ absl::Status NoMemoryFor(const MessageSizes& sizes, std::string_view why) {
 
 }  // namespace
 
+bool IncomingTransfers::After(uint32_t transfer) const {
+  return static_cast<int32_t>(transfer - last_) > 0;
+}
+
 absl::Status IncomingTransfers::Announce(const Envelope& rts) {
-  const uint32_t expected = last_ + 1 == 0 ? 1 : last_ + 1;
-  if (rts.transfer != expected || transfers_.contains(rts.transfer)) {
+  if (!After(rts.transfer) || transfers_.contains(rts.transfer)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "transfers count up by one: the next RTS is for ", expected, ", not ", rts.transfer));
+        "the numbers of transfers count up: an RTS after ", last_, " is not for ", rts.transfer));
   }
   if (unanswered_ >= limits_.max_open) {
     return absl::InvalidArgumentError(
         absl::StrCat("at most ", limits_.max_open, " RTS are without a FIN, not one more"));
   }
-  last_ = expected;
+  last_ = rts.transfer;
   ++unanswered_;
   return absl::OkStatus();
 }
@@ -104,8 +107,7 @@ absl::Status IncomingTransfers::Cancel(uint32_t transfer) {
     Handle(at, Event::kCancel, absl::CancelledError("its sender gave the payload up"));
     return absl::OkStatus();
   }
-  // Numbers up to the last RTS's were; the FIN of this one crossed the CANCEL.
-  if (static_cast<int32_t>(transfer - last_) <= 0) return absl::OkStatus();
+  if (!After(transfer)) return absl::OkStatus();  // its FIN crossed the CANCEL
   return absl::InvalidArgumentError(
       absl::StrCat("a CANCEL is for a transfer that was announced, not for ", transfer));
 }

@@ -121,6 +121,7 @@ class IncomingTransfers {
   };
   using Table = absl::node_hash_map<uint32_t, Transfer>;
 
+  bool After(uint32_t transfer) const;  // last_, modulo 2^32
   void Handle(Table::iterator at, Event event, const absl::Status& status);
   void Enter(Table::iterator at, State to);
   void Act(Table::iterator at, uint8_t actions, const absl::Status& status);

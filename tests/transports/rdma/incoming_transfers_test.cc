@@ -178,10 +178,13 @@ TEST_CASE("hostile RTS and CANCELs name the rule") {
   const auto announce = [&table](uint32_t transfer) {
     return std::string(table.Announce(Incoming::Rts(transfer, kLarge)).message());
   };
-  CHECK(announce(2) == "transfers count up by one: the next RTS is for 1, not 2");
-  CHECK(announce(0) == "transfers count up by one: the next RTS is for 1, not 0");
+  CHECK(announce(0) == "the numbers of transfers count up: an RTS after 0 is not for 0");
+  CHECK(announce(1u << 31) != "");
   incoming.Accept(kLarge);
-  CHECK(announce(1) == "transfers count up by one: the next RTS is for 2, not 1");
+  for (const uint32_t transfer : {0u, 1u, ~0u, (1u << 31) + 1}) {
+    CHECK(announce(transfer) == "the numbers of transfers count up: an RTS after 1 is not for " +
+                                    std::to_string(transfer));
+  }
   CHECK(table.Cancel(2).message() == "a CANCEL is for a transfer that was announced, not for 2");
   CHECK_FALSE(table.Cancel(1u << 31).ok());
   incoming.Accept(kLarge);
@@ -195,6 +198,25 @@ TEST_CASE("hostile RTS and CANCELs name the rule") {
   // It crossed the FIN.
   CHECK(table.Cancel(1).ok());
   CHECK(incoming.Did() == "");
+}
+
+TEST_CASE("numbers may be left out and pass 2^32, but never come twice") {
+  Incoming incoming;
+  IncomingTransfers& table = incoming.table();
+  const auto accept = [&](uint32_t transfer) {
+    const Envelope rts = Incoming::Rts(transfer, kLarge);
+    const absl::Status status = table.Announce(rts);
+    if (status.ok()) table.Accept(rts, 10 + transfer, {}, At(0));
+    return status.ok();
+  };
+  CHECK(accept(5));
+  CHECK_FALSE(accept(4));
+  CHECK(accept((1u << 31) + 4));
+  CHECK(accept(~0u));
+  CHECK(accept(1));
+  CHECK_FALSE(accept(5));  // still open
+  REQUIRE(table.Cancel(5).ok());
+  CHECK(accept(5));
 }
 
 TEST_CASE("what is announced is bounded; one larger may come alone") {
