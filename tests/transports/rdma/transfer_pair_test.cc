@@ -287,7 +287,9 @@ class World {
 
   // Goes on until nothing happens any more.
   void Drain() {
+    int rounds = 0;
     for (bool busy = true; busy;) {
+      Must(++rounds < 10'000, "it comes to an end");
       busy = !built_.empty() || !to_receiver_.empty() || !to_sender_.empty() || !out_.empty() ||
              !revokes_.empty() || receiver_.WantsMemory() || !reads_.empty();
       Post();
