@@ -21,10 +21,10 @@
 
 namespace farcall::rdma {
 
-// What an event means in a state.
+// What an event means in a state. A bug is 0: g++ 12 zeroes elements of MakeTable's array that
+// should have their defaults.
 enum class Verdict : uint8_t {
-  kBug,        // it cannot happen. The first: g++ 12 zeroes some elements of MakeTable's that have
-               // defaults
+  kBug,        // it cannot happen
   kStep,       // go to the next state, with its actions
   kIgnore,     // too late to matter
   kViolation,  // the peer broke a rule
@@ -45,9 +45,9 @@ struct Row {
 };
 
 // By [state][event]. What no row names is a bug.
-template <size_t kStates, size_t kEvents, typename StateType, typename EventType, size_t kRows>
-constexpr auto MakeTable(const Row<StateType, EventType> (&rows)[kRows]) {
-  std::array<std::array<Step<StateType>, kEvents>, kStates> table = {};
+template <size_t States, size_t Events, typename StateType, typename EventType, size_t Rows>
+constexpr auto MakeTable(const Row<StateType, EventType> (&rows)[Rows]) {
+  std::array<std::array<Step<StateType>, Events>, States> table = {};
   for (const auto& row : rows) {
     table[static_cast<size_t>(row.from)][static_cast<size_t>(row.event)] = row.step;
   }
