@@ -217,7 +217,7 @@ struct QueuePairOptions {
 };
 
 struct ConnectionParameters {
-  std::span<const std::byte> private_data;
+  std::span<const std::byte> private_data = {};
   uint32_t responder_resources = 16;  // READs of the peer that this side serves at once
   uint32_t initiator_depth = 16;      // READs that this side wants to have on their way
   // How often the peer's device may find no receive here before its SEND fails; 7: without end.

@@ -34,7 +34,7 @@ struct Fault {
 
 struct FaultPlan {
   uint64_t seed = 0;
-  std::vector<Fault> faults;
+  std::vector<Fault> faults = {};
 };
 
 class Faults {

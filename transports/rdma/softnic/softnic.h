@@ -18,7 +18,7 @@ namespace farcall::softnic {
 struct SoftnicOptions {
   // Where listeners have their sockets: a folder of this user's with mode 0700, made when it is
   // missing. Empty: $XDG_RUNTIME_DIR/farcall, else /run/farcall-<uid>, else /tmp/farcall-<uid>.
-  std::string runtime_folder;
+  std::string runtime_folder = {};
   // Of a queue pair, for what it sends and has not been taken yet; a message is at most half of it.
   // A power of two.
   uint32_t arena_bytes = uint32_t{256} << 10;
@@ -32,7 +32,7 @@ struct SoftnicOptions {
   uint32_t max_read_sges = 2;
   uint32_t max_inline = 240;  // at most that
 
-  FaultPlan faults;
+  FaultPlan faults = {};
 };
 
 // Any number in a process; devices of one process can connect to each other. Addresses are names:
