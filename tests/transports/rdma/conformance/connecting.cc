@@ -30,9 +30,8 @@ struct Prepared {
 TEST_CASE("private data and depths go both ways") {
   Prepared two;
   REQUIRE(two.active.id
-              ->Connect({.private_data = Bytes("hello"),
-                         .responder_resources = 3,
-                         .initiator_depth = 5})
+              ->Connect(
+                  {.private_data = Bytes("hello"), .responder_resources = 3, .initiator_depth = 5})
               .ok());
   ConnectionEvent request = two.passive.NextEvent(two.active);
   REQUIRE(request.kind == Kind::kConnectRequest);
@@ -41,11 +40,11 @@ TEST_CASE("private data and depths go both ways") {
   CHECK(request.responder_resources == 5);
   CHECK(request.initiator_depth == 3);
   two.passive.MakePair(std::move(request.request));
-  REQUIRE(two.passive.id
-              ->Accept({.private_data = Bytes("welcome"),
-                        .responder_resources = 2,
-                        .initiator_depth = 7})
-              .ok());
+  REQUIRE(
+      two.passive.id
+          ->Accept(
+              {.private_data = Bytes("welcome"), .responder_resources = 2, .initiator_depth = 7})
+          .ok());
   const ConnectionEvent established = two.active.NextEvent(two.passive);
   REQUIRE(established.kind == Kind::kEstablished);
   CHECK(Text(established.private_data) == "welcome");

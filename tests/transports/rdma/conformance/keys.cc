@@ -67,14 +67,12 @@ TEST_CASE("a receive into memory that may not be written fails on both sides") {
   Pair pair(SubjectDevice(), FreshAddress());
   auto constant = pair.passive.domain->Allocate(4096, {});
   REQUIRE(constant.ok());
-  REQUIRE(pair.passive
-              .Post(ReceiveRequest{1, {(*constant)->memory().data(), 64, (*constant)->lkey()}})
-              .ok());
+  REQUIRE(
+      pair.passive.Post(ReceiveRequest{1, {(*constant)->memory().data(), 64, (*constant)->lkey()}})
+          .ok());
   pair.active.Send(2, 0, 64);
-  CHECK(pair.passive.NextCompletion(pair.active).status ==
-        CompletionStatus::kLocalProtectionError);
-  CHECK(pair.active.NextCompletion(pair.passive).status ==
-        CompletionStatus::kRemoteOperationError);
+  CHECK(pair.passive.NextCompletion(pair.active).status == CompletionStatus::kLocalProtectionError);
+  CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kRemoteOperationError);
 }
 
 TEST_CASE("a read takes what the key covers, to the last byte") {
@@ -98,7 +96,9 @@ TEST_CASE("a read of what the key does not cover fails, and ends the connection"
   SECTION("one byte in front") { status = StatusOfRead(pair, start - 1, good); }
   SECTION("one byte behind") { status = StatusOfRead(pair, end - 63, good); }
   SECTION("far behind") { status = StatusOfRead(pair, end + 4096, good); }
-  SECTION("round the end of the address space") { status = StatusOfRead(pair, UINT64_MAX - 8, good); }
+  SECTION("round the end of the address space") {
+    status = StatusOfRead(pair, UINT64_MAX - 8, good);
+  }
   SECTION("nowhere") { status = StatusOfRead(pair, 0, good); }
   CHECK(status == CompletionStatus::kRemoteAccessError);
   CHECK(pair.active.pair->state() == QueuePairState::kError);
@@ -155,8 +155,7 @@ TEST_CASE("the sink of a read is checked like any memory that is written") {
   request.remote_address = pair.passive.address();
   request.rkey = pair.passive.region->rkey();
   REQUIRE(pair.active.Post(request).ok());
-  CHECK(pair.active.NextCompletion(pair.passive).status ==
-        CompletionStatus::kLocalProtectionError);
+  CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kLocalProtectionError);
 }
 
 // ---- windows ----

@@ -16,14 +16,16 @@ constexpr uint32_t kDepth = 32;
 constexpr size_t kSlot = 4096;  // one a receive, behind those that are sent and read into
 constexpr size_t kSinks = kSlot * kDepth;
 constexpr size_t kSource = 2 * kSinks;
+constexpr size_t kConstant = 3 * kSinks;  // what is read never changes
 
 struct Posted {
-  uint64_t wr_id;
-  Opcode opcode;
-  bool signaled;
-  uint32_t bytes;
-  uint32_t seed;  // of the contents
-  size_t sink;    // READ: where to
+  Opcode opcode = Opcode::kSend;
+  uint64_t wr_id = 0;
+  bool signaled = true;
+  uint32_t bytes = 0;
+  uint32_t seed = 0;  // SEND: of the contents
+  size_t sink = 0;    // READ: where to, and from
+  size_t from = 0;
 };
 
 // One side, what it has posted, and what it must see.
@@ -42,7 +44,10 @@ class Game {
   explicit Game(uint64_t seed)
       : random_(seed),
         pair_(SubjectDevice(), FreshAddress(), Options(), Options()),
-        players_{{pair_.active, {}, {}, {}}, {pair_.passive, {}, {}, {}}} {}
+        players_{{pair_.active, {}, {}, {}}, {pair_.passive, {}, {}, {}}} {
+    pair_.active.Fill(kConstant, 2 * kSlot, 1);
+    pair_.passive.Fill(kConstant, 2 * kSlot, 2);
+  }
 
   void Play() {
     for (int i = 0; i < kOperations; ++i) {
@@ -76,7 +81,7 @@ class Game {
 
  private:
   static EndOptions Options() {
-    return {.send_depth = kDepth, .receive_depth = kDepth, .memory = kSource + kDepth * kSlot};
+    return {.send_depth = kDepth, .receive_depth = kDepth, .memory = kConstant + 2 * kSlot};
   }
 
   uint32_t Size() {
@@ -101,13 +106,12 @@ class Game {
     posted.seed = static_cast<uint32_t>(random_());
     // The last slot is signaled, or nothing would ever free one.
     posted.signaled = mine.slots_in_use >= kDepth / 2 || random_() % 4 != 0;
-    posted.sink = (posted.wr_id % kDepth) * kSlot;
     ++mine.slots_in_use;
     return true;
   }
 
   void Send(Player& mine, Player& /*other*/) {
-    Posted posted{.opcode = Opcode::kSend};
+    Posted posted;
     if (mine.credits == 0 || !Prepare(mine, posted)) return;
     SendRequest request;
     request.wr_id = posted.wr_id;
@@ -125,14 +129,15 @@ class Game {
     mine.on_the_wire.push_back(posted);
   }
 
-  // Reads a source of the other side's, which holds whatever it holds; checked against it.
   void Read(Player& mine, Player& other) {
-    Posted posted{.opcode = Opcode::kRead};
+    Posted posted;
+    posted.opcode = Opcode::kRead;
     if (!Prepare(mine, posted)) return;
-    // Memory that stays the same while the READ is on its way: beyond all sources.
-    mine.end.Read(posted.wr_id, posted.sink, posted.bytes, other.end.address(kSource),
-                  other.end.region->rkey());
     posted.signaled = true;
+    posted.sink = (read_count_[&mine - players_]++ % kDepth) * kSlot;
+    posted.from = kConstant + random_() % kSlot;
+    mine.end.Read(posted.wr_id, posted.sink, posted.bytes, other.end.address(posted.from),
+                  other.end.region->rkey());
     mine.sends.push_back(posted);
   }
 
@@ -145,7 +150,7 @@ class Game {
       if (completion.opcode == Opcode::kReceive) {
         Received(mine, other, completion);
       } else {
-        Sent(mine, completion);
+        Sent(mine, other, completion);
       }
     }
     REQUIRE(mine.end.events.empty());
@@ -162,7 +167,7 @@ class Game {
     REQUIRE(mine.end.Holds(kSinks + slot * kSlot, message.bytes, message.seed));
   }
 
-  void Sent(Player& mine, const Completion& completion) {
+  void Sent(Player& mine, Player& other, const Completion& completion) {
     while (!mine.sends.front().signaled) {
       mine.sends.pop_front();
       --mine.slots_in_use;
@@ -172,12 +177,15 @@ class Game {
     --mine.slots_in_use;
     REQUIRE(sent.wr_id == completion.wr_id);
     REQUIRE(sent.opcode == completion.opcode);
+    if (sent.opcode != Opcode::kRead) return;
+    REQUIRE(std::memcmp(mine.end.memory(sent.sink), other.end.memory(sent.from), sent.bytes) == 0);
   }
 
   std::mt19937_64 random_;
   Pair pair_;
   Player players_[2];
-  uint64_t receive_count_[2] = {}, received_count_[2] = {}, send_count_[2] = {};
+  uint64_t receive_count_[2] = {}, received_count_[2] = {}, send_count_[2] = {},
+           read_count_[2] = {};
 };
 
 TEST_CASE("100,000 random operations do what the model says") {

@@ -116,7 +116,7 @@ TEST_CASE("two sides that sleep between messages at random gaps lose no wake-up"
     send.sges[0] = end.At(4096, 8);
     size_t posted = 0;
     for (uint64_t i = 0; i < kMessages; ++i) {
-      for (uint32_t spin = random() % 2000; spin != 0; --spin) asm volatile("");
+      for (auto spin = random() % 2000; spin != 0; --spin) asm volatile("");
       send.signaled = i % 8 == 0;
       if (first && !end.pair->PostSend(std::span(&send, 1), posted).ok()) return i;
       if (!sleeper.AwaitReceive()) return i;

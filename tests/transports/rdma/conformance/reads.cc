@@ -11,8 +11,8 @@ namespace {
 TEST_CASE("reads of every size bring the bytes, without any help of the owner") {
   constexpr size_t kMemory = size_t{3} << 20;
   Pair pair(SubjectDevice(), FreshAddress(), {.memory = kMemory}, {.memory = kMemory});
-  for (const uint32_t bytes : {0U, 1U, 7U, 64U, 4096U, 262'143U, 262'144U, 262'145U, 1U << 20,
-                               (3U << 20) - 1, 3U << 20}) {
+  for (const uint32_t bytes :
+       {0U, 1U, 7U, 64U, 4096U, 262'143U, 262'144U, 262'145U, 1U << 20, (3U << 20) - 1, 3U << 20}) {
     INFO(bytes << " bytes");
     pair.passive.Fill(0, bytes, bytes + 3);
     pair.active.Read(5, 0, bytes, pair.passive.address(), pair.passive.region->rkey());
