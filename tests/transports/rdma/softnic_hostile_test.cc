@@ -316,32 +316,33 @@ TEST_CASE("a peer that scribbles over all that it may write harms itself alone")
   const uint32_t seed = GENERATE(range(1U, 9U));
   INFO("seed=" << seed);
   std::mt19937 random(seed);
+  const auto dice = [&](uint32_t sides) { return static_cast<uint32_t>(random() % sides); };
   Stage stage;
   stage.Connect();
   const OwnMemory slab = Memory(65'536);
   stage.liar.Announce(5, 65'536, slab.fd());
   for (size_t i = 1; i < kKeys; ++i) stage.liar.Offer(i, 5, 0x10000, 0, 65'536);
   const auto scribble = [&](const OwnMemory& memory, size_t most) {
-    for (uint32_t n = random() % 16; n != 0; --n) {
-      const size_t at = random() % (std::min(most, memory.size()) / 4);
-      const uint32_t value = random() % 4 == 0 ? random() : random() % 300;
+    for (uint32_t n = dice(16); n != 0; --n) {
+      const size_t at = dice(static_cast<uint32_t>(std::min(most, memory.size()) / 4));
+      const uint32_t value = dice(4) == 0 ? dice(UINT32_MAX) : dice(300);
       std::memcpy(memory.base() + at * 4, &value, sizeof value);
     }
   };
   uint64_t completions = 0;
   for (int i = 0; i < 20'000 && stage.victim.events.empty(); ++i) {
-    scribble(stage.liar.segment, random() % 4 == 0 ? kGeometry.bytes() : 4096 + 128);
+    scribble(stage.liar.segment, dice(4) == 0 ? kGeometry.bytes() : 4096 + 128);
     scribble(stage.liar.keys, 4096);
     // Now and then what makes it go on.
-    if (random() % 2 == 0) stage.liar.view().slot(random()).sequence.store(random() % 32);
+    if (dice(2) == 0) stage.liar.view().slot(dice(16)).sequence.store(dice(32));
     if (stage.victim.pair->state() == QueuePairState::kReadyToSend) {
       SendRequest request;
       request.sge_count = 1;
-      request.sges[0] = stage.victim.At(0, random() % 2000);
+      request.sges[0] = stage.victim.At(0, dice(2000));
       [[maybe_unused]] absl::Status posted = stage.victim.Post(request);
       request.opcode = Opcode::kRead;
       request.remote_address = 0x10000;
-      request.rkey = static_cast<uint32_t>((random() % kKeys) << 16 | 1);
+      request.rkey = dice(kKeys) << 16 | 1;
       posted = stage.victim.Post(request);
     }
     stage.victim.Turn();

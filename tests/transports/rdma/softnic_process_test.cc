@@ -194,7 +194,7 @@ TEST_CASE("a peer that is killed at any moment is seen, costs its connection, an
   KillInTheMiddle(*device, folder.path(), random);
   const size_t descriptors = OpenDescriptors();
   const size_t mappings = Mappings();
-  for (int i = 0; i < 30; ++i) KillInTheMiddle(*device, folder.path(), random);
+  for (int i = 0; i < 12; ++i) KillInTheMiddle(*device, folder.path(), random);
   CHECK(OpenDescriptors() == descriptors);
   CHECK(Mappings() == mappings);
   CHECK(std::filesystem::is_empty(folder.path()));

@@ -56,8 +56,7 @@ SoftConnection::SoftConnection(std::shared_ptr<DeviceCore> device,
       descriptors_(std::move(descriptors)) {}
 
 SoftConnection::~SoftConnection() {
-  if (state_ == State::kRequested) [[maybe_unused]]
-    const absl::Status rejected = Reject({});
+  if (state_ == State::kRequested) Reject({}).IgnoreError();
   Disconnect();
   if (pair_ != nullptr) pair_->Disown();
   if (link_ != nullptr) channel_->Unwatch(link_->socket());
@@ -97,13 +96,11 @@ ConnectPacket SoftConnection::Describe(PacketKind kind,
                                        const rdma::ConnectionParameters& parameters) {
   ConnectPacket packet;
   packet.kind = kind;
-  packet.queue_pair = pair_->number();
   packet.slots = pair_->geometry().slots;
   packet.arena_bytes = pair_->geometry().arena_bytes;
   packet.keys = pair_->domain()->keys().entries();
   packet.responder_resources = std::min(parameters.responder_resources, kMaxReadDepth);
   packet.initiator_depth = std::min(parameters.initiator_depth, kMaxReadDepth);
-  packet.rnr_retry = parameters.rnr_retry;
   packet.private_bytes = static_cast<uint32_t>(parameters.private_data.size());
   std::copy(parameters.private_data.begin(), parameters.private_data.end(), packet.private_data);
   rnr_retry_ = parameters.rnr_retry;

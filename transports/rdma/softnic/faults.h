@@ -26,9 +26,9 @@ struct Fault {
     kRemoval,         // the device is gone, with all that is on it
   };
   Kind kind = Kind::kDelay;
-  std::optional<rdma::Opcode> on;  // counts and hits these only
-  uint64_t nth = 0;                // hits the nth of them on the device, from 1; 0: by chance
-  uint32_t one_in = 0;             // by chance: one of so many
+  std::optional<rdma::Opcode> on = {};  // counts and hits these only
+  uint64_t nth = 0;                     // hits the nth of them on the device, from 1; 0: by chance
+  uint32_t one_in = 0;                  // by chance: one of so many
   uint32_t polls = 16;
 };
 

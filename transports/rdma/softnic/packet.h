@@ -33,17 +33,15 @@ inline constexpr uint32_t kProtocolVersion = 1;
 struct ConnectPacket {
   PacketKind kind = PacketKind::kConnect;
   uint32_t version = kProtocolVersion;
-  uint32_t queue_pair = 0;
   uint32_t slots = 0;        // of the ring in the first descriptor
   uint32_t arena_bytes = 0;  // behind it
   uint32_t keys = 0;         // entries of the table in the second
   uint32_t responder_resources = 0;
   uint32_t initiator_depth = 0;
-  uint32_t rnr_retry = 0;
   uint32_t private_bytes = 0;
   std::byte private_data[kMaxPrivateData] = {};
 };
-static_assert(sizeof(ConnectPacket) == 96);
+static_assert(sizeof(ConnectPacket) == 88);
 
 struct SlabEntry {
   uint32_t key = 0;

@@ -6,6 +6,14 @@
 #include "absl/strings/str_cat.h"
 
 namespace farcall::softnic {
+namespace {
+
+absl::Status Inherited() {
+  return absl::FailedPreconditionError(
+      "softnic: this protection domain belongs to the parent process; make another after fork");
+}
+
+}  // namespace
 
 void DomainCore::Send(const Peer& peer, PacketKind kind, std::span<const SlabEntry> slabs,
                       std::span<const int> descriptors) {
@@ -78,6 +86,7 @@ Region::Region(std::shared_ptr<DomainCore> domain, uint32_t key, std::span<std::
 }
 
 Region::~Region() {
+  if (domain_->inherited()) return;
   domain_->keys().ClearLocal(lkey());
   if (slab_.has_value()) {
     if (access_.bind) {
@@ -91,6 +100,7 @@ Region::~Region() {
 }
 
 Window::~Window() {
+  if (domain_->inherited()) return;
   domain_->keys().ClearRemote(bound_);
   domain_->keys().GiveBack(next_);
 }
@@ -111,6 +121,7 @@ bool Window::Bind(uint32_t key, const Region& region, uint64_t address, uint64_t
 
 absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Domain::Allocate(size_t bytes,
                                                                      rdma::Access access) {
+  if (core_->inherited()) return Inherited();
   if (bytes == 0) return absl::InvalidArgumentError("softnic: a memory region of 0 bytes");
   std::optional<Mapping> own;
   std::optional<OwnMemory> slab;
@@ -134,6 +145,7 @@ absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Domain::Allocate(size_t byte
 
 absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Domain::Register(std::span<std::byte> memory,
                                                                      rdma::Access access) {
+  if (core_->inherited()) return Inherited();
   if (memory.empty()) return absl::InvalidArgumentError("softnic: a memory region of 0 bytes");
   if (access.remote_read || access.bind) {
     return absl::UnimplementedError(
@@ -145,6 +157,7 @@ absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Domain::Register(std::span<s
 }
 
 absl::StatusOr<std::unique_ptr<rdma::MemoryWindow>> Domain::AllocateWindow() {
+  if (core_->inherited()) return Inherited();
   if (!core_->windows()) return absl::UnimplementedError("softnic: windows are switched off");
   absl::StatusOr<uint32_t> key = core_->keys().Take();
   if (!key.ok()) return key.status();

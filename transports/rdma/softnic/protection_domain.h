@@ -31,6 +31,8 @@ class DomainCore {
 
   KeyTable& keys() { return *keys_; }
   bool windows() const { return windows_; }
+  // In a child of fork: the shared tables are not there.
+  bool inherited() const { return guard_.inherited(); }
 
   // `slab` was made: every attached peer gets it.
   void AddSlab(uint32_t key, const OwnMemory& slab);
@@ -48,6 +50,7 @@ class DomainCore {
   static void Send(const Peer& peer, PacketKind kind, std::span<const SlabEntry> slabs,
                    std::span<const int> descriptors);
 
+  const ForkGuard guard_;
   const std::unique_ptr<KeyTable> keys_;
   const bool windows_;
   Mutex mutex_;

@@ -22,7 +22,7 @@ struct SoftnicOptions {
   // Of a queue pair, for what it sends and has not been taken yet; a message is at most half of it.
   // A power of two.
   uint32_t arena_bytes = uint32_t{256} << 10;
-  uint32_t keys = 4096;  // of a protection domain; at most 65536
+  uint32_t keys = 2048;  // of a protection domain; at most 65536
   // Address space for what one peer offers.
   uint64_t max_mapped_bytes = uint64_t{64} << 30;
 
