@@ -129,6 +129,20 @@ void RoundTrip(benchmark::State& state) {
 }
 BENCHMARK(RoundTrip)->Name("softnic/send_round_trip_32")->UseRealTime();
 
+// The same on one thread: what the device's own instructions cost, without the way of a cache line
+// from core to core.
+void RoundTripAlone(benchmark::State& state) {
+  Wire wire(size_t{1} << 16);
+  uint64_t number = 0;
+  for (auto _ : state) {
+    Send(*wire.client, number);
+    Receive(*wire.server, nullptr);
+    Send(*wire.server, number++);
+    Receive(*wire.client, nullptr);
+  }
+}
+BENCHMARK(RoundTripAlone)->Name("softnic/send_round_trip_32/one_thread");
+
 void Read(benchmark::State& state) {
   const auto bytes = static_cast<uint32_t>(state.range(0));
   Wire wire(bytes);
