@@ -51,6 +51,62 @@ inline constexpr uint32_t kDefaultTransfers = 1024;  // as TransportLimits::max_
 // A READ asks for this much: large enough that its fixed cost is lost in the noise, small enough
 // that what comes after it does not wait long (at 10 GB/s, 26 us).
 inline constexpr uint32_t kDefaultChunk = 256 << 10;
+// What any device reads in one go.
+inline constexpr uint32_t kMaxChunk = uint32_t{1} << 30;
+
+// Slots of a connection's send queue: its SENDs, READs, BINDs and invalidations that have not
+// completed. With twice the default receive depth of the peer, credits run out first.
+inline constexpr uint32_t kSendDepth = 128;
+// At least one in so many requests asks for a completion, and so gives their slots back: rarely
+// enough to cost nothing, early enough that the queue is never full of silent ones.
+inline constexpr uint32_t kSignalInterval = 32;
+static_assert(kSignalInterval <= kSendDepth / 4);
+
+// In front of each slot, for the envelope and a small head; or for all of a small message.
+inline constexpr size_t kFrontBytes = 256;
+static_assert(kFrontBytes >= kEnvelopeBytes + kOfferBytes + Head::kInlineBytes);
+static_assert(kFrontBytes % kBufferAlignment == 0);
+
+// Asked for; a device grants what it can. A small call with its envelope fits.
+inline constexpr uint32_t kMaxInline = 256;
+static_assert(kMaxInline <= kFrontBytes);
+
+// Receive buffers beyond those that are posted, as a part of them: one in four may be with
+// handlers, whose messages are copied out beyond that.
+inline constexpr uint32_t kSpareShare = 4;
+
+// Connections that share a completion queue, which has room for all their requests from the start.
+inline constexpr uint32_t kConnectionsPerQueue = 8;
+// Taken from a completion queue at once: what one poll does before others get their turn.
+inline constexpr size_t kCompletionsPerPoll = 32;
+// Connection events handled in one go, likewise.
+inline constexpr int kEventsPerTurn = 64;
+// A completion queue that overran is dead and silent: it is asked once in so many empty polls.
+inline constexpr uint32_t kPollsPerCheck = 1024;
+
+// Windows of a connection, and so payloads that are offered through them at once. A window is a key
+// of the device.
+inline constexpr uint32_t kMaxWindows = 512;
+
+// How often a connection that waits for memory looks for it, and for payloads that were given up
+// too long ago.
+inline constexpr Duration kMemoryRetry = std::chrono::milliseconds(2);
+inline constexpr Duration kZombieCheck = std::chrono::milliseconds(500);
+
+// After Close what was sent is awaited for so long: a peer that does not read does not hold it up.
+inline constexpr Duration kLinger = std::chrono::seconds(1);
+
+// Of a refusal that is told to the peer: private data of any connection manager holds as much.
+inline constexpr size_t kMaxReasonBytes = 56;
+
+// A connection that was accepted and of which the peer says nothing more is dropped.
+inline constexpr Duration kAcceptTimeout = std::chrono::seconds(5);
+
+// One part in so many of a pool is for small messages alone, as everywhere.
+inline constexpr size_t kSmallShare = 4;
+// Idle memory of a connection that stays with it. Large slots that nobody used for a while go back
+// to the system all the same (rpc/idle_memory.h).
+inline constexpr size_t kMaxCachedBytes = size_t{256} << 20;
 
 // A payload that was given up while the peer may still read it stays in memory until the peer says
 // that it is done. A peer that never says so must not make us hold more than this, or for longer:
