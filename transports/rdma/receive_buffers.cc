@@ -4,19 +4,12 @@
 #include <cassert>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace farcall::rdma {
 
 absl::StatusOr<ReceiveBuffers::Owner> ReceiveBuffers::Create(
     std::shared_ptr<ProtectionDomain> domain, std::shared_ptr<Budget> budget, Options options) {
   const size_t bytes = (size_t{options.posted} + options.spares) * options.bytes;
-  if (!budget->Take(bytes)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no memory for ", options.posted, " receives of ", options.bytes,
-                     " bytes: all connections together have used up ", budget->option(), ", ",
-                     budget->bytes(), " bytes"));
-  }
+  if (!budget->Take(bytes)) return budget->Exhausted(bytes);
   absl::StatusOr<std::unique_ptr<MemoryRegion>> region =
       domain->Allocate(bytes, {.local_write = true});
   if (!region.ok()) {

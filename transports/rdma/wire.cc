@@ -104,8 +104,8 @@ absl::Status Wire::SetUpMemory() {
   const Access sink = {.local_write = true,
                        .remote_write = device.capabilities().read_sink_needs_remote_write};
   auto receive = std::make_unique<DeviceMemory>(domain_, sink, settings_->receive_budget);
-  send_domain_ = send.get();
-  receive_domain_ = receive.get();
+  send_memory_ = send.get();
+  receive_memory_ = receive.get();
   send_pool_ =
       MakePool("rdma send", std::min(options.connection_pool_bytes, options.send_pool_bytes),
                std::move(send));
@@ -228,8 +228,8 @@ RdmaCounters Wire::counters() const {
           .credit_stalls = tallies_.credit_stalls,
           .slot_stalls = tallies_.slot_stalls,
           .copies = tallies_.copies,
-          .registrations = tallies_.registrations + send_pool_->stats().slab_maps +
-                           receive_pool_->stats().slab_maps};
+          .registrations = tallies_.registrations + send_memory_->registrations() +
+                           receive_memory_->registrations()};
 }
 
 absl::Status Wire::Named(absl::Status status) const {
@@ -299,8 +299,8 @@ void Wire::OnCompletion(const Completion& completion, WorkId id) {
 // arrived came before it.
 void Wire::OnFailed(const Completion& completion, WorkId id) {
   if (shut_) return DestroyQueuePair();
-  if (completion.status == CompletionStatus::kFlushed && cause_.ok()) {
-    device_->ReadEvents();  // which may say why
+  if (cause_.ok()) {
+    device_->ReadEvents();  // which may say why: the peer left
     if (!live()) return;
   }
   Fail(FailureOf(completion, id.kind));

@@ -205,12 +205,12 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   uint32_t number_ = 0;  // of pair_, while there is one
   uint32_t place_ = WorkId::kMaxPlaces;
   bool windows_used_ = false;
-  const void* send_domain_ = nullptr;     // of buffers that the peer can read
-  const void* receive_domain_ = nullptr;  // of buffers that READs can write to
 
   // Memory.
   std::shared_ptr<BufferPool> send_pool_, receive_pool_;
-  std::unique_ptr<MemoryRegion> fronts_;  // kFrontBytes for each slot of the send queue
+  const DeviceMemory* send_memory_ = nullptr;     // of send_pool_: the peer can read it
+  const DeviceMemory* receive_memory_ = nullptr;  // of receive_pool_: READs can write to it
+  std::unique_ptr<MemoryRegion> fronts_;          // kFrontBytes for each slot of the send queue
   ReceiveBuffers::Owner receives_;
   std::optional<Windows> windows_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<MemoryRegion>> foreign_sinks_;  // by transfer

@@ -126,7 +126,7 @@ bool Wire::PostMessage(Outbox::Item& item) {
 bool Wire::Sendable(const Buffer& part) const {
   const void* domain = part.slot()->domain;
   return domain != nullptr &&
-         (domain == send_domain_ || domain == receive_domain_ || domain == receives_->identity());
+         (domain == send_memory_ || domain == receive_memory_ || domain == receives_->identity());
 }
 
 // Where `bytes` are put together: in front of the next slot, or in `staged` when there are more.
@@ -253,7 +253,7 @@ void Wire::PostRts(Envelope envelope, const Layout& layout, std::span<const std:
 
 // What the peer cannot read where it lies is copied to where it can.
 absl::Status Wire::MakeReadable(Buffer& part) {
-  if (part.empty() || part.slot()->domain == send_domain_) return absl::OkStatus();
+  if (part.empty() || part.slot()->domain == send_memory_) return absl::OkStatus();
   absl::StatusOr<Buffer> copy = CopyToBuffer(*send_pool_, part.bytes());
   if (!copy.ok()) return copy.status();
   counters_.payload_bytes_copied += part.size();

@@ -115,7 +115,7 @@ absl::Status Wire::FindSink(uint32_t transfer, uint64_t bytes, Buffer& part) {
     if (bytes > kSmallPayloadBytes) device_->idle_memory().Watch(loop_, receive_pool_);
     return absl::OkStatus();
   }
-  if (part.slot()->domain == receive_domain_ || foreign_sinks_.contains(transfer)) {
+  if (part.slot()->domain == receive_memory_ || foreign_sinks_.contains(transfer)) {
     return absl::OkStatus();
   }
   const Capabilities& can = device_->device().capabilities();
@@ -150,6 +150,8 @@ void Wire::PostReads() {
 
 void Wire::OnReadDone(uint32_t transfer) {
   if (shut_) return;  // what it was for is lost
+  Perform();  // a transfer that was given up since its READ was posted is to be stopped first
+  if (shut_) return;
   switch (reads_->Completed(transfer)) {
     case ReadQueue::Progress::kMore:
       return;
