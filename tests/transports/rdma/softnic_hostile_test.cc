@@ -329,7 +329,6 @@ TEST_CASE("a peer that scribbles over all that it may write harms itself alone")
       std::memcpy(memory.base() + at * 4, &value, sizeof value);
     }
   };
-  uint64_t completions = 0;
   for (int i = 0; i < 20'000 && stage.victim.events.empty(); ++i) {
     scribble(stage.liar.segment, dice(4) == 0 ? kGeometry.bytes() : 4096 + 128);
     scribble(stage.liar.keys, 4096);
@@ -346,7 +345,6 @@ TEST_CASE("a peer that scribbles over all that it may write harms itself alone")
       posted = stage.victim.Post(request);
     }
     stage.victim.Turn();
-    completions += stage.victim.completions.size();
     stage.victim.completions.clear();
   }
   stage.CheckHonest();

@@ -71,8 +71,16 @@ class SoftQueuePair : public rdma::QueuePair {
   void EndWith(absl::Status status, bool died);
 
   // ---- for the completion queues ----
-  void Progress();
+  // True: there was something to do, or there will be.
+  bool Progress();
+  // What comes without a word on the ring: memory that is announced, the device's removal.
+  void Housekeep();
+  // Makes a wish for a doorbell, unless there is one. False: there is work for Progress already.
   bool Arm();
+  // The wish stands: with the next message comes a doorbell.
+  bool armed() const { return !touched_; }
+  // Where the peer's next message shows, and what stands there then. Null: none will come.
+  const std::atomic<uint32_t>* next_message(uint32_t& shows) const;
   void ReadPackets();
   void Release(Side side, uint32_t released) {
     (side == Side::kSend ? send_released_ : receive_released_) = released;
@@ -104,7 +112,8 @@ class SoftQueuePair : public rdma::QueuePair {
   void Violated(const char* rule);
   void HandlePacket(Packet& packet);
   absl::Status AddSlabs(const Packet& packet);
-  void Housekeep();
+  void MakeBusy();
+  void Unwatch();
   bool HasWork() const;
   void RingIfArmed(bool only_taken);
 
@@ -141,6 +150,8 @@ class SoftQueuePair : public rdma::QueuePair {
   const std::shared_ptr<DeviceCore> device_;
   const std::shared_ptr<DomainCore> domain_;
   const std::shared_ptr<CompletionCore> send_queue_, receive_queue_;
+  // The second only when the queues differ.
+  Member send_member_{.pair = this}, receive_member_{.pair = this};
   const uint32_t number_, max_inline_, send_depth_, receive_depth_;
   const OwnMemory memory_;
 

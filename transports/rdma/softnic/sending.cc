@@ -42,6 +42,7 @@ absl::Status SoftQueuePair::PostSend(std::span<const SendRequest> requests, size
     Enqueue(request);
     ++posted;
   }
+  if (sends_outstanding()) MakeBusy();
   if (outbound_.Publish()) RingIfArmed(false);
   return status;
 }
