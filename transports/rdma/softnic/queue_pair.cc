@@ -43,7 +43,7 @@ SoftQueuePair::SoftQueuePair(std::shared_ptr<DeviceCore> device, std::shared_ptr
       owner_(&owner),
       outbound_(OwnSegment(memory_.base(), geometry)),
       works_(geometry.slots),
-      inlined_(size_t{geometry.slots} * max_inline_),
+      inlined_(std::make_unique_for_overwrite<std::byte[]>(size_t{geometry.slots} * max_inline_)),
       receives_(std::bit_ceil(receive_depth_)) {
   send_queue_->roster().Add(send_member_);
   if (receive_queue_ != send_queue_) receive_queue_->roster().Add(receive_member_);
@@ -72,6 +72,7 @@ void SoftQueuePair::Establish(std::shared_ptr<Link> link, PeerSide peer, uint32_
   // A doorbell wakes whoever sleeps, on either queue.
   send_queue_->Watch(link_->socket(), *this);
   if (receive_queue_ != send_queue_) receive_queue_->Watch(link_->socket(), *this);
+  memory_.CloseDescriptor();
   MakeBusy();
   if (state_ == QueuePairState::kInit) state_ = QueuePairState::kReadyToSend;
 }

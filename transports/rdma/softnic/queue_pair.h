@@ -153,7 +153,7 @@ class SoftQueuePair : public rdma::QueuePair {
   // The second only when the queues differ.
   Member send_member_{.pair = this}, receive_member_{.pair = this};
   const uint32_t number_, max_inline_, send_depth_, receive_depth_;
-  const OwnMemory memory_;
+  OwnMemory memory_;
 
   QueuePairOwner* owner_;
   rdma::QueuePairState state_ = rdma::QueuePairState::kInit;
@@ -171,7 +171,7 @@ class SoftQueuePair : public rdma::QueuePair {
 
   // The send queue. Indices count up for ever: released <= retired <= reading, started <= posted.
   std::vector<Work> works_;
-  std::vector<std::byte> inlined_;  // of SENDs that wait, max_inline_ each
+  std::unique_ptr<std::byte[]> inlined_;  // of SENDs that wait, max_inline_ each
   uint32_t send_posted_ = 0, send_started_ = 0, send_reading_ = 0, send_retired_ = 0,
            send_released_ = 0;
   rdma::CompletionStatus refusal_ = rdma::CompletionStatus::kSuccess;  // the peer takes no more

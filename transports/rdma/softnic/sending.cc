@@ -95,7 +95,7 @@ void SoftQueuePair::Enqueue(const SendRequest& request) {
   StartQueued();
   if (!request.inlined || send_started_ == send_posted_) return;
   // It waits, and the caller's memory may change.
-  std::byte* copy = inlined_.data() + size_t{index & (works_.size() - 1)} * max_inline_;
+  std::byte* copy = inlined_.get() + size_t{index & (works_.size() - 1)} * max_inline_;
   Gather(request, copy);
   work.request.sges[0] = {copy, static_cast<uint32_t>(Length(request)), 0};
   work.request.sge_count = 1;
