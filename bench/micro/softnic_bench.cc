@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -45,7 +46,7 @@ struct End {
     id = std::move(its_id);
     pair = *id->CreateQueuePair(*domain, {.send_queue = queue.get(),
                                           .receive_queue = queue.get(),
-                                          .send_depth = kDepth,
+                                          .send_depth = 2 * kDepth,
                                           .receive_depth = kDepth,
                                           .max_inline = 240});
     std::vector<ReceiveRequest> receives(kDepth, Receive());
@@ -53,6 +54,14 @@ struct End {
     if (!pair->PostReceive(receives, posted).ok()) std::abort();
   }
   ReceiveRequest Receive() const { return {0, {region->memory().data(), 64, region->lkey()}}; }
+  SendRequest Message(bool signaled) const {
+    SendRequest request;
+    request.inlined = true;
+    request.signaled = signaled;
+    request.sge_count = 1;
+    request.sges[0] = {region->memory().data(), kSmall, 0};
+    return request;
+  }
   ConnectionEvent Await() {
     for (;;) {
       if (std::optional<ConnectionEvent> event = channel->Next()) return *std::move(event);
@@ -110,11 +119,7 @@ class Wire {
 };
 
 void Send(End& end, uint64_t number) {
-  SendRequest request;
-  request.inlined = true;
-  request.signaled = number % 16 == 0;
-  request.sge_count = 1;
-  request.sges[0] = {end.region->memory().data(), kSmall, 0};
+  const SendRequest request = end.Message(number % 16 == 0);
   size_t posted = 0;
   if (!end.pair->PostSend(std::span(&request, 1), posted).ok()) std::abort();
 }
@@ -241,6 +246,51 @@ BENCHMARK(RoundTrip)
     ->Arg(1000)
     ->UseManualTime()
     ->Iterations(400);
+
+// Takes what came, posts receives for it again and sends as many messages, a list each. How many.
+uint64_t Answer(End& end) {
+  std::array<Completion, 32> completions;
+  std::array<ReceiveRequest, 32> receives;
+  std::array<SendRequest, 32> sends;
+  const size_t count = end.queue->Poll(completions);
+  size_t received = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (completions[i].opcode != Opcode::kReceive) continue;
+    receives[received] = end.Receive();
+    sends[received] = end.Message(false);
+    ++received;
+  }
+  if (received == 0) return 0;
+  sends[received - 1].signaled = true;
+  size_t posted = 0;
+  if (!end.pair->PostReceive(std::span(receives).first(received), posted).ok()) std::abort();
+  if (!end.pair->PostSend(std::span(sends).first(received), posted).ok()) std::abort();
+  return received;
+}
+
+// Half of the receive queue's depth of calls at once.
+void Stream(benchmark::State& state) {
+  constexpr uint64_t kBatch = 20'000;
+  Wire wire(size_t{1} << 16);
+  const Pinned pinned(0);
+  std::atomic<bool> stop{false};
+  std::thread echo([&] {
+    const Pinned other(1);
+    while (!stop.load(std::memory_order_relaxed)) Answer(*wire.server);
+  });
+  for (uint64_t i = 0; i < kDepth / 2; ++i) Send(*wire.client, i);
+  std::vector<double> calls;
+  for (auto _ : state) {
+    const auto since = Clock::now();
+    for (uint64_t answered = 0; answered < kBatch;) answered += Answer(*wire.client);
+    calls.push_back(Nanoseconds(since) / kBatch);
+    state.SetIterationTime(calls.back() * 1e-9);
+  }
+  stop.store(true);
+  echo.join();
+  state.counters["call_ns"] = Quantile(calls, 0.1);
+}
+BENCHMARK(Stream)->Name("softnic/stream_32/32_at_once")->UseManualTime()->Iterations(50);
 
 // The same on one thread: what the device's own instructions cost, without the way of a cache line
 // from core to core.

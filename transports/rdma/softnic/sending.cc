@@ -83,7 +83,10 @@ absl::Status SoftQueuePair::Check(const SendRequest& request) const {
 void SoftQueuePair::Enqueue(const SendRequest& request) {
   const uint32_t index = send_posted_++;
   Work& work = this->work(index);
-  work = Work{.request = request};
+  work.request = request;
+  work.step = Step::kQueued;
+  work.status = CompletionStatus::kSuccess;
+  work.read = work.read_limit = work.starts_at = work.completes_at = 0;
   if (request.opcode == Opcode::kBind) {
     work.bind_key = static_cast<Window*>(request.window)->TakeKey();
   }
