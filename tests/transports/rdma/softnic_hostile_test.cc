@@ -147,6 +147,26 @@ TEST_CASE("an honest offer of a hand-made peer is read, and not once it is taken
   CHECK(stage.StatusOfRead(0x10000, 3 << 16 | 1, 4096) == CompletionStatus::kRemoteAccessError);
 }
 
+TEST_CASE("a read whose memory comes with the peer's goodbye is flushed, once, and takes nothing") {
+  Stage stage;
+  stage.Connect();
+  const OwnMemory slab = Memory(8192);
+  std::memset(slab.base(), 9, 8192);
+  stage.liar.Offer(3, 5, 0x10000, 0, 8192);
+  stage.victim.Read(99, 8192, 64, 0x10000, 3 << 16 | 1);
+  stage.liar.Announce(5, 8192, slab.fd());
+  REQUIRE(SendPacket(stage.liar.socket.get(), PacketKind::kBye) == 0);
+  stage.CheckThrownOut();
+  size_t reads = 0;
+  for (const Completion& completion : stage.victim.completions) {
+    if (completion.wr_id != 99) continue;
+    ++reads;
+    CHECK(completion.status == CompletionStatus::kFlushed);
+  }
+  CHECK(reads == 1);
+  CHECK(*stage.victim.memory(8192) == std::byte{0});
+}
+
 TEST_CASE("a handshake that asks for the impossible gets no answer, and no request is seen") {
   Stage stage;
   ConnectPacket packet = Liar::Request();

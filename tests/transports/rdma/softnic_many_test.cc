@@ -250,6 +250,33 @@ TEST_CASE("a queue pair with a queue for each direction is noticed on the one th
   }
 }
 
+TEST_CASE("of many regions that were allocated at once the last can be read at once") {
+  const Folder folder;
+  const auto device = Make({.runtime_folder = folder.path()});
+  rdma::testing::Pair pair(*device, "regions");
+  std::vector<std::unique_ptr<MemoryRegion>> regions;
+  for (int i = 0; i < 200; ++i) {
+    regions.push_back(*pair.passive.domain->Allocate(4096, {.remote_read = true}));
+  }
+  const MemoryRegion& last = *regions.back();
+  pair.active.Read(1, 0, 64, reinterpret_cast<uintptr_t>(last.memory().data()), last.rkey());
+  CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kSuccess);
+}
+
+TEST_CASE("who allocates without end while its peer does nothing loses the connection, no more") {
+  const Folder folder;
+  const auto device = Make({.runtime_folder = folder.path()});
+  rdma::testing::Pair pair(*device, "regions");
+  std::vector<std::unique_ptr<MemoryRegion>> regions;
+  for (int i = 0; i < 1000; ++i) {
+    regions.push_back(*pair.passive.domain->Allocate(4096, {.remote_read = true}));
+  }
+  const ConnectionEvent gone = pair.passive.NextEvent(pair.passive);
+  CHECK(gone.kind == Kind::kDisconnected);
+  CHECK(gone.status.message().find("does not read its control socket") != std::string::npos);
+  CHECK(pair.active.NextEvent(pair.active).kind == Kind::kDisconnected);
+}
+
 TEST_CASE("a completion queue as deep as all its queues together holds all their completions") {
   constexpr uint32_t kSends = 128, kReceives = 64, kConnections = 64;
   const bool enough = GENERATE(true, false);

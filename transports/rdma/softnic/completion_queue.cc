@@ -111,7 +111,7 @@ void CompletionCore::Drain() {
       [[maybe_unused]] const ssize_t got = ::read(notice_.get(), &notices, sizeof notices);
       continue;
     }
-    static_cast<SoftQueuePair*>(events[i].data.ptr)->ReadPackets();
+    static_cast<SoftQueuePair*>(events[i].data.ptr)->ReadPackets(true);
   }
 }
 

@@ -179,12 +179,12 @@ void SoftQueuePair::EndWith(absl::Status status, bool died) {
 
 // ---- the control socket ----
 
-void SoftQueuePair::ReadPackets() {
+void SoftQueuePair::ReadPackets(bool to_doorbell) {
   if (link_ == nullptr || guard_.inherited()) return;
   touched_ = true;
   MakeBusy();
   Packet packet;
-  for (uint32_t i = 0; i < kMaxMessagesPerPoll; ++i) {
+  for (uint32_t i = 0; i < kPacketsPerRead; ++i) {
     switch (ReceivePacket(link_->socket(), packet)) {
       case Received::kNothing:
         return;
@@ -192,6 +192,7 @@ void SoftQueuePair::ReadPackets() {
         Unwatch();
         return EndWith(absl::UnavailableError("the peer died, or closed without a word"), true);
       case Received::kPacket:
+        if (to_doorbell && packet.kind() == PacketKind::kDoorbell) return;
         HandlePacket(packet);
     }
   }

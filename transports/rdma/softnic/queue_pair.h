@@ -81,7 +81,9 @@ class SoftQueuePair : public rdma::QueuePair {
   bool armed() const { return !touched_; }
   // Where the peer's next message shows, and what stands there then. Null: none will come.
   const std::atomic<uint32_t>* next_message(uint32_t& shows) const;
-  void ReadPackets();
+  // All that wait, or up to the first doorbell: there is seldom more behind one, and what there is
+  // keeps the socket readable.
+  void ReadPackets(bool to_doorbell = false);
   void Release(Side side, uint32_t released) {
     (side == Side::kSend ? send_released_ : receive_released_) = released;
   }
@@ -128,6 +130,7 @@ class SoftQueuePair : public rdma::QueuePair {
   void LookAtTaken();
   void OnRefused(rdma::CompletionStatus refusal);
   void ReadSome();
+  void AwaitSlab(uint32_t key);
   bool ReadPiece(Work& work, uint64_t bytes);
   void Retire();
   void Complete(Work& work, rdma::CompletionStatus status);

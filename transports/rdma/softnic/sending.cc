@@ -256,6 +256,14 @@ void SoftQueuePair::ReadSome() {
   }
 }
 
+// Memory is announced before it is offered, so the packet is in the socket by now.
+void SoftQueuePair::AwaitSlab(uint32_t key) {
+  for (uint32_t reads = kSocketReads; reads != 0 && !slabs_.contains(key); --reads) {
+    if (state_ != QueuePairState::kReadyToSend) return;
+    ReadPackets();
+  }
+}
+
 // Copies the next bytes. Every piece looks everything up again: keys and memory may go between.
 bool SoftQueuePair::ReadPiece(Work& work, uint64_t bytes) {
   const SendRequest& request = work.request;
@@ -271,7 +279,8 @@ bool SoftQueuePair::ReadPiece(Work& work, uint64_t bytes) {
   const uint64_t address = request.remote_address + work.read;
   std::optional<RemotePlace> place = peer_keys_.Find(request.rkey, address, bytes);
   if (!place.has_value()) return fail(CompletionStatus::kRemoteAccessError);
-  if (!slabs_.contains(place->slab)) ReadPackets();  // announced before it was offered
+  AwaitSlab(place->slab);
+  if (state_ != QueuePairState::kReadyToSend) return false;  // flushed meanwhile
   const auto slab = slabs_.find(place->slab);
   if (slab == slabs_.end() || place->offset > slab->second.size() ||
       bytes > slab->second.size() - place->offset) {
