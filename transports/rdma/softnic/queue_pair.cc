@@ -129,9 +129,12 @@ void SoftQueuePair::Housekeep() {
   if (link_->broken()) {
     return EndWith(absl::UnavailableError("the peer does not read its control socket"), true);
   }
-  if (inbound_.segment().header().packets.load(std::memory_order_acquire) != packets_seen_) {
-    ReadPackets();
-  }
+  for (uint32_t reads = kSocketReads; reads != 0 && announced(); --reads) ReadPackets();
+}
+
+bool SoftQueuePair::announced() const {
+  return state_ == QueuePairState::kReadyToSend &&
+         inbound_.segment().header().packets.load(std::memory_order_acquire) != packets_seen_;
 }
 
 // ---- the end ----

@@ -116,6 +116,7 @@ class SoftQueuePair : public rdma::QueuePair {
   absl::Status AddSlabs(const Packet& packet);
   void MakeBusy();
   void Unwatch();
+  bool announced() const;  // there are packets about memory that were not read
   bool HasWork() const;
   void RingIfArmed(bool only_taken);
 
