@@ -178,7 +178,7 @@ TEST_CASE("a payload that was withdrawn stays until the peer is done with it") {
 
 TEST_CASE("a receive pool that is used up gives messages up, and recovers") {
   ShmOptions options;
-  options.rdma.connection_pool_bytes = 4 * MiB;
+  options.rdma.receive_pool_bytes = 4 * MiB;
   Scene scene(options, Layout::kTwoLoops, /*start=*/false);
   std::vector<Message> held;
   scene.server.hooks.message = [&](Ticket, Message& message) {
@@ -200,7 +200,7 @@ TEST_CASE("a receive pool that is used up gives messages up, and recovers") {
   CHECK(abandoned > 100);
   CHECK(scene.server.received() == sends.size() - abandoned);
   held.clear();
-  const Sent again = scene.client.Send({.body = 1 * MiB});
+  const Sent again = scene.client.Send({.body = 50 * KiB});
   CHECK(scene.arena.RunUntil([&] { return scene.server.Received(again.number); }));
   held.clear();
   scene.arena.Finish();
