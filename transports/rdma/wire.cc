@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/transports/rdma/errors.h"
@@ -232,7 +233,9 @@ RdmaCounters Wire::counters() const {
                            receive_memory_->registrations()};
 }
 
+// With the peer's name in front, once: the device's messages may have it.
 absl::Status Wire::Named(absl::Status status) const {
+  if (absl::StartsWith(status.message(), names_.peer)) return status;
   return absl::Status(status.code(), absl::StrCat(names_.peer, ": ", status.message()));
 }
 
@@ -300,6 +303,8 @@ void Wire::OnCompletion(const Completion& completion, WorkId id) {
 void Wire::OnFailed(const Completion& completion, WorkId id) {
   if (shut_) return DestroyQueuePair();
   if (cause_.ok()) {
+    const absl::Status queue = queue_->queue->status();
+    if (!queue.ok()) return OnQueueDead(*queue_, queue);
     device_->ReadEvents();  // which may say why: the peer left
     if (!live()) return;
   }
