@@ -77,7 +77,7 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
       return met;
     }
     absl::StatusOr<std::shared_ptr<Wire>> wire = Wire::Create(
-        *device, std::move(event.request), accepting_->settings(), {id.peer(), accepting_->name()});
+        device, std::move(event.request), accepting_->settings(), {id.peer(), accepting_->name()});
     if (!wire.ok()) return wire.status();
     wire_ = *std::move(wire);
     met = wire_->MeetPeer(event);

@@ -303,8 +303,6 @@ void Wire::OnCompletion(const Completion& completion, WorkId id) {
 void Wire::OnFailed(const Completion& completion, WorkId id) {
   if (shut_) return DestroyQueuePair();
   if (cause_.ok()) {
-    const absl::Status queue = queue_->queue->status();
-    if (!queue.ok()) return OnQueueDead(*queue_, queue);
     device_->ReadEvents();  // which may say why: the peer left
     if (!live()) return;
   }
@@ -320,7 +318,9 @@ void Wire::OnFailed(const Completion& completion, WorkId id) {
 // The queue pair is of no use any more, for the reason `status` or one that came before.
 void Wire::Fail(absl::Status status) {
   if (cause_.ok()) {
-    cause_ = Named(std::move(status));
+    // A dead completion queue is silent, and the first that is heard may be the peer's going.
+    const absl::Status queue = queue_ != nullptr ? queue_->queue->status() : absl::OkStatus();
+    cause_ = Named(queue.ok() ? std::move(status) : queue);
     if (cause_.code() != absl::StatusCode::kUnavailable && LogEnabled(LogLevel::kWarning)) {
       device_->warnings().Warn(loop_.now(), absl::StrCat("closing connection: ", cause_.message()));
     }
