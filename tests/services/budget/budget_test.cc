@@ -62,7 +62,7 @@ constexpr int64_t kRare = 2;
 TEST_CASE("a steady small call allocates nothing in either process") {
   const std::string mode = GENERATE("busy", "event");
   const std::string form = GENERATE("block", "callback", "awaitable");
-  const std::string scheme = GENERATE("tcp", "unix");
+  const std::string scheme = GENERATE("tcp", "unix", "shm");
   const Folder folder;
   const std::string preload = "LD_PRELOAD=" FARCALL_MALLOC_COUNT_LIBRARY;
   const auto counting = [&](const std::string& who) {
@@ -73,7 +73,10 @@ TEST_CASE("a steady small call allocates nothing in either process") {
   command.insert(
       command.end(),
       {kPrograms + "/farcall_echo_server",
-       scheme == "tcp" ? "tcp://127.0.0.1:0" : "unix://" + folder.File("socket"), "--mode", mode});
+       scheme == "tcp"    ? "tcp://127.0.0.1:0"
+       : scheme == "unix" ? "unix://" + folder.File("socket")
+                          : "shm://farcall-budget-" + std::to_string(::getpid()),
+       "--mode", mode});
   const Child server(command);
   REQUIRE_FALSE(server.address().empty());
 

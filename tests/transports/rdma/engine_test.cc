@@ -75,7 +75,7 @@ TEST_CASE("credit soak, both ways") {
     if (ticket % 50 == 0) held.clear();
   };
   for (Peer* peer : {&scene.client, &scene.server}) {
-    peer->hooks.done = [peer, messages](Ticket ticket, SendResult&) {
+    peer->hooks.done = [peer, &messages](Ticket ticket, SendResult&) {
       // Some eager, some that are read, some of nothing but a head.
       const size_t size = ticket % 7 == 0 ? 2000 : ticket % 5 == 0 ? kAbsent : ticket % 600;
       if (ticket + 8 <= messages) peer->Send({.body = size});
