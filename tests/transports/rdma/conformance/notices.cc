@@ -1,9 +1,7 @@
 // Arming and notices: one for each arming, none too early, and never one that is lost.
 #include <poll.h>
 
-#include <atomic>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -74,57 +72,6 @@ TEST_CASE("flushes and disconnects are noticed") {
   REQUIRE(Readable(pair.passive.channel->fd(), kPatienceMs));
   CHECK(pair.passive.NextEvent(pair.active).kind == ConnectionEvent::Kind::kDisconnected);
   CHECK(Readable(pair.passive.queue->fd(), kPatienceMs));
-}
-
-// Waits as short as can be, on a machine with nothing else to do.
-void AwaitAtLeast(const std::atomic<uint64_t>& number, uint64_t least) {
-  for (uint32_t spins = 1; number.load(std::memory_order_acquire) < least; ++spins) {
-    if (spins % 512 == 0) std::this_thread::yield();
-  }
-}
-
-TEST_CASE("a message that comes just as its receiver goes to sleep wakes it") {
-  constexpr uint64_t kRounds = 3000;
-  Pair pair(SubjectDevice(), FreshAddress());
-  for (uint64_t i = 0; i < 8; ++i) pair.passive.Receive(i, 0, 64);
-  REQUIRE(pair.Quiet());
-  std::atomic<uint64_t> started{0}, sent{0}, heard{0};
-  std::thread sender([&] {
-    std::mt19937 random(3);
-    SendRequest send;
-    Completion done;
-    size_t posted = 0;
-    for (uint64_t i = 1; i <= kRounds; ++i) {
-      send.signaled = i % 16 == 1;  // not the last: nobody polls over there then
-      AwaitAtLeast(started, i);
-      for (auto spin = random() % 200; spin != 0; --spin) asm volatile("");
-      if (!pair.active.pair->PostSend(std::span(&send, 1), posted).ok()) std::abort();
-      sent.store(i, std::memory_order_release);
-      AwaitAtLeast(heard, i);
-      while (send.signaled && pair.active.queue->Poll(std::span(&done, 1)) == 0) {
-      }
-    }
-  });
-  std::mt19937 random(5);
-  CompletionQueue& queue = *pair.passive.queue;
-  bool lost = false;
-  for (uint64_t i = 1; i <= kRounds; ++i) {
-    Completion done;
-    started.store(i, std::memory_order_release);
-    for (auto spin = random() % 200; spin != 0; --spin) asm volatile("");
-    bool received = false;
-    if (queue.Arm()) {
-      received = queue.Poll(std::span(&done, 1)) == 1;
-      if (!received && !lost) lost = !Readable(queue.fd(), kPatienceMs);
-    }
-    while (!received) received = queue.Poll(std::span(&done, 1)) == 1;
-    pair.passive.Receive(i, 0, 64);
-    AwaitAtLeast(sent, i);
-    queue.Drain();  // a notice that came after all
-    heard.store(i, std::memory_order_release);
-  }
-  sender.join();
-  CHECK_FALSE(lost);
 }
 
 // One side of a ping-pong that sleeps when it has polled in vain for a while.
