@@ -70,13 +70,12 @@ TEST_CASE("a steady small call allocates nothing in either process") {
                                     "FARCALL_MALLOC_COUNT=" + folder.File(who)};
   };
   std::vector<std::string> command = counting("server");
-  command.insert(
-      command.end(),
-      {kPrograms + "/farcall_echo_server",
-       scheme == "tcp"    ? "tcp://127.0.0.1:0"
-       : scheme == "unix" ? "unix://" + folder.File("socket")
-                          : "shm://farcall-budget-" + std::to_string(::getpid()),
-       "--mode", mode});
+  command.insert(command.end(),
+                 {kPrograms + "/farcall_echo_server",
+                  scheme == "tcp"    ? "tcp://127.0.0.1:0"
+                  : scheme == "unix" ? "unix://" + folder.File("socket")
+                                     : "shm://farcall-budget-" + std::to_string(::getpid()),
+                  "--mode", mode});
   const Child server(command);
   REQUIRE_FALSE(server.address().empty());
 

@@ -68,17 +68,17 @@ TEST_CASE("credit soak, both ways") {
   options.rdma.eager_bytes = 512;
   const Layout layout = GENERATE(Layout::kOneLoop, Layout::kThreads);
   Scene scene(options, layout, /*start=*/false);
-  const size_t messages = kSanitized ? 3000 : 20000;
+  constexpr size_t kMessages = kSanitized ? 3000 : 20000;
   std::vector<Message> held;  // a slow receiver: it holds the last ones
   scene.server.hooks.message = [&](Ticket ticket, Message& message) {
     held.push_back(std::move(message));
     if (ticket % 50 == 0) held.clear();
   };
   for (Peer* peer : {&scene.client, &scene.server}) {
-    peer->hooks.done = [peer, &messages](Ticket ticket, SendResult&) {
+    peer->hooks.done = [peer](Ticket ticket, SendResult&) {
       // Some eager, some that are read, some of nothing but a head.
       const size_t size = ticket % 7 == 0 ? 2000 : ticket % 5 == 0 ? kAbsent : ticket % 600;
-      if (ticket + 8 <= messages) peer->Send({.body = size});
+      if (ticket + 8 <= kMessages) peer->Send({.body = size});
     };
     peer->Start();
   }
@@ -86,8 +86,9 @@ TEST_CASE("credit soak, both ways") {
     scene.client.Send({.body = 10});
     scene.server.Send({.body = 20});
   }
-  CHECK(scene.arena.RunUntil(
-      [&] { return scene.client.received() == messages && scene.server.received() == messages; }));
+  CHECK(scene.arena.RunUntil([&] {
+    return scene.client.received() == kMessages && scene.server.received() == kMessages;
+  }));
   CHECK(!scene.client.closed().has_value());
   scene.server.Do([&] { held.clear(); });
   scene.arena.Finish();
