@@ -129,7 +129,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   void OnEvent(ConnectionEvent& event) override;
   void Resume() override;
   void RunDones();
-  void Fail(absl::Status status);
+  void Fail(const absl::Status& status);
   void Violation(const absl::Status& rule);
   void Shut(absl::Status status);
   void Linger();
@@ -142,7 +142,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   bool live() const { return pair_ != nullptr && !shut_; }
   void FlushSoon() { device_->FlushSoon(place_); }
   void ResumeSoon() { device_->ResumeSoon(place_); }
-  absl::Status Named(absl::Status status) const;
+  absl::Status Named(const absl::Status& status) const;
 
   // ---- receiving (wire_receive.cc) ----
   void OnArrival(Arrival arrival);

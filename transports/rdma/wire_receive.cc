@@ -34,7 +34,7 @@ void Wire::TakeIn(Arrival arrival) {
   ++counters_.receive_calls;
   absl::Status posted = PostReceive(receives_->Take());
   if (!posted.ok()) {
-    Fail(std::move(posted));
+    Fail(posted);
     return Shut(cause_);
   }
   const std::span<const std::byte> received = receives_->Received(arrival.buffer, arrival.bytes);

@@ -327,7 +327,7 @@ void Wire::Ring() {
   sent_.clear();
   ++tallies_.doorbells;
   ++counters_.send_calls;
-  if (!status.ok()) Fail(std::move(status));
+  if (!status.ok()) Fail(status);
 }
 
 }  // namespace farcall::rdma
