@@ -137,8 +137,10 @@ absl::Status Wire::TakeParts(const Envelope& envelope, const Layout& layout, Arr
   }
   if (body + rest == 0) return absl::OkStatus();
   if (receives_->may_lend()) {
+    Buffer lent_rest;
     receives_->Lend(arrival.buffer, {layout.body, body}, {layout.attachment, rest}, message.body,
-                    rest > 0 ? message.attachment : attachment);
+                    lent_rest);
+    if (rest > 0) message.attachment = std::move(lent_rest);
     lent = true;
     return absl::OkStatus();
   }
