@@ -154,10 +154,9 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   TimePoint now_value{};
   bool now_read = false;
   uint64_t turns = 0;
-  // Beside pollers: the turn in which Asio is looked at next, how many lie between two looks, and
-  // when the last one was.
-  uint64_t next_asio_poll = 0, asio_gap = 1;
-  TimePoint last_asio_poll{};
+  // Beside pollers: when Asio is looked at next, and how long after the last look that is.
+  TimePoint next_asio_poll{};
+  Duration asio_pause{};
   TimerWheel timers;
 
   TaskMemory task_memory;
