@@ -120,6 +120,7 @@ TEST_CASE("chance falls the same way for the same seed, and another way for anot
   const auto fates = [](uint64_t seed) {
     Faults faults({.seed = seed, .faults = {{.kind = Kind::kDrop, .one_in = 4}}});
     std::vector<bool> hits;
+    hits.reserve(400);
     for (int i = 0; i < 400; ++i) hits.push_back(faults.Next(Opcode::kSend).has_value());
     return hits;
   };

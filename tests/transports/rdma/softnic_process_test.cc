@@ -1,13 +1,20 @@
 // The software NIC between processes: traffic, the peer's death at any moment, forks, leaks.
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <random>
 #include <thread>
@@ -87,11 +94,19 @@ struct Stage {
   Offer offer;
 };
 
-size_t OpenDescriptors() {
+// The exit status of a child of fork that runs `body`.
+int InChild(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+size_t Entries(const char* folder) {
   size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    ++count;
-  }
+  if (!std::filesystem::exists(folder)) return 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++count;
   return count;
 }
 
@@ -126,6 +141,40 @@ TEST_CASE("messages and reads cross processes") {
   CHECK(read.status == CompletionStatus::kSuccess);
   CHECK(std::all_of(stage.mine.memory(0), stage.mine.memory(100'000),
                     [](std::byte b) { return b == std::byte{0x42}; }));
+}
+
+TEST_CASE("a peer that is stopped holds up what was sent to it, and loses nothing") {
+  const Folder folder;
+  const auto device = Make({.runtime_folder = folder.path()});
+  Stage stage(*device, folder.path());
+  REQUIRE(::kill(stage.peer->pid(), SIGSTOP) == 0);
+  int status = 0;
+  REQUIRE(::waitpid(stage.peer->pid(), &status, WUNTRACED) == stage.peer->pid());
+  SendRequest request;
+  request.sge_count = 1;
+  uint64_t sent = 0;
+  do {
+    request.wr_id = 1000 + sent;
+    request.sges[0] = stage.mine.At(0, static_cast<uint32_t>(sent * 100));
+  } while (stage.mine.Post(request).ok() && ++sent < 1000);
+  CHECK(sent == 32);  // the depth of the send queue
+  for (int i = 0; i < 1000; ++i) stage.mine.Turn();
+  CHECK(stage.mine.completions.empty());
+  CHECK(stage.mine.events.empty());
+  CHECK(stage.mine.pair->state() == QueuePairState::kReadyToSend);
+  ::kill(stage.peer->pid(), SIGCONT);
+  std::vector<uint64_t> completed;
+  uint64_t echoed = 0;
+  while (completed.size() < sent || echoed < sent) {
+    const Completion completion = stage.mine.NextCompletion(stage.mine);
+    REQUIRE(completion.status == CompletionStatus::kSuccess);
+    if (completion.opcode == Opcode::kReceive) {
+      CHECK(completion.bytes == echoed++ * 100);
+    } else {
+      CHECK(completion.wr_id == 1000 + completed.size());
+      completed.push_back(completion.wr_id);
+    }
+  }
 }
 
 TEST_CASE("a read needs nothing of its owner, not even that it runs") {
@@ -192,12 +241,119 @@ TEST_CASE("a peer that is killed at any moment is seen, costs its connection, an
   const auto device = Make({.runtime_folder = folder.path()});
   std::mt19937 random(20260601);
   KillInTheMiddle(*device, folder.path(), random);
-  const size_t descriptors = OpenDescriptors();
+  const size_t descriptors = Entries("/proc/self/fd");
   const size_t mappings = Mappings();
-  for (int i = 0; i < 12; ++i) KillInTheMiddle(*device, folder.path(), random);
-  CHECK(OpenDescriptors() == descriptors);
+  const size_t shared = Entries("/dev/shm");
+  for (int i = 0; i < 40; ++i) KillInTheMiddle(*device, folder.path(), random);
+  CHECK(Entries("/proc/self/fd") == descriptors);
   CHECK(Mappings() == mappings);
+  CHECK(Entries("/dev/shm") == shared);
   CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a peer that is killed at any moment of its handshake leaves nothing") {
+  const Folder folder;
+  const auto device = Make({.runtime_folder = folder.path()});
+  std::mt19937 random(20260602);
+  size_t descriptors = 0, mappings = 0;
+  for (int i = 0; i < 60; ++i) {
+    End mine(*device, EndOptions{});
+    {
+      const auto listener = device->Listen(*mine.channel, "stage");
+      REQUIRE(listener.ok());
+      Process peer(folder.path(), "stage");
+      const auto end = std::chrono::steady_clock::now() +
+                       std::chrono::microseconds(random() % (kSanitized ? 60'000 : 6000));
+      const auto turn = [&] {
+        mine.Turn();
+        for (; !mine.events.empty(); mine.events.pop_front()) {
+          ConnectionEvent& event = mine.events.front();
+          if (event.kind != Kind::kConnectRequest) continue;
+          mine.MakePair(std::move(event.request));
+          // The peer may be gone by now.
+          [[maybe_unused]] const absl::Status accepted = mine.id->Accept({});
+        }
+      };
+      while (std::chrono::steady_clock::now() < end) turn();
+      peer.Kill();
+      for (int turns = 0; turns < 100; ++turns) turn();
+      if (mine.pair != nullptr) CHECK(mine.pair->state() != QueuePairState::kReadyToSend);
+    }
+    mine.pair.reset();
+    mine.id.reset();
+    CHECK(std::filesystem::is_empty(folder.path()));
+    if (i == 0) {
+      descriptors = Entries("/proc/self/fd");
+      mappings = Mappings();
+    }
+    CHECK(Entries("/proc/self/fd") == descriptors);
+    CHECK(Mappings() == mappings);
+  }
+}
+
+// From here on any system call but the last kills the process.
+void ForbidSystemCalls() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_exit_group, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  };
+  const sock_fprog program{std::size(filter), filter};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) ::_exit(77);
+}
+
+// Round trips with a busy peer, READs, windows; 0 when all went well.
+int BusyTraffic(Stage& stage) {
+  End& mine = stage.mine;
+  const std::unique_ptr<MemoryWindow> window = *mine.domain->AllocateWindow();
+  ForbidSystemCalls();
+  for (uint32_t i = 0; i < 5000; ++i) {
+    SendRequest request;
+    size_t posted = 0;
+    request.sge_count = 1;
+    request.sges[0] = mine.At(0, i % 2 == 0 ? 32 : 5000);
+    if (i % 16 == 1) {
+      request.opcode = Opcode::kRead;
+      request.remote_address = stage.offer.address;
+      request.rkey = stage.offer.rkey;
+    } else if (i % 16 == 2) {
+      request.opcode = Opcode::kBind;
+      request.window = window.get();
+      request.region = mine.region.get();
+      request.bind_address = mine.address();
+      request.bind_length = 100;
+    }
+    if (!mine.pair->PostSend(std::span(&request, 1), posted).ok()) return 1;
+    for (int awaited = request.opcode == Opcode::kSend ? 2 : 1; awaited != 0;) {
+      Completion done;
+      if (mine.queue->Poll(std::span(&done, 1)) == 0) continue;
+      if (done.status != CompletionStatus::kSuccess) return 2;
+      --awaited;
+      if (done.opcode != Opcode::kReceive) continue;
+      const ReceiveRequest again{done.wr_id, mine.At(kInto + done.wr_id * 8192, 8192)};
+      if (!mine.pair->PostReceive(std::span(&again, 1), posted).ok()) return 3;
+    }
+  }
+  ::syscall(__NR_exit_group, 42);
+  return 4;
+}
+
+TEST_CASE("who polls makes no system call, and wakes nobody who does") {
+  if (kSanitized) return;
+  const Folder folder;
+  const int status = InChild([&] {
+    const auto device = Make({.runtime_folder = folder.path()});
+    Stage stage(*device, folder.path());
+    return BusyTraffic(stage);
+  });
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) {
+    WARN("no seccomp here: not run");
+    return;
+  }
+  CHECK(WEXITSTATUS(status) == 42);
 }
 
 TEST_CASE("the death of a peer wakes a sleeper within a second") {
@@ -249,6 +405,33 @@ TEST_CASE("a child of fork that keeps a connection's objects is refused, and har
   stage.mine.Fill(0, 100, 9);
   stage.mine.Send(1, 0, 100);
   CHECK(stage.mine.Holds(kInto + stage.Received().wr_id * 8192, 100, 9));
+}
+
+TEST_CASE("a program that a process with connections starts inherits none of them") {
+  const Folder folder;
+  const auto device = Make({.runtime_folder = folder.path()});
+  Stage stage(*device, folder.path());
+  const auto listener = device->Listen(*stage.mine.channel, "another");
+  size_t ours = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string what = std::filesystem::read_symlink(entry.path(), gone).string();
+    const bool its = what.starts_with("socket:") || what.starts_with("anon_inode:[event") ||
+                     what.starts_with("/memfd:farcall");
+    if (!its) continue;
+    ++ours;
+    INFO(what);
+    const int fd = std::stoi(entry.path().filename().string());
+    CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(ours >= 7);  // two epolls, their two eventfds, two sockets, memory
+  // While the child of fork and its program live, nothing of the connection changes.
+  const Process program(folder.path(), "another");
+  stage.mine.Fill(0, 100, 9);
+  stage.mine.Send(1, 0, 100);
+  CHECK(stage.mine.Holds(kInto + stage.Received().wr_id * 8192, 100, 9));
+  stage.peer->Kill();
+  CHECK(stage.mine.NextEvent(stage.mine).kind == Kind::kDisconnected);
 }
 
 TEST_CASE("a folder that others can enter, or that is no folder, is refused") {

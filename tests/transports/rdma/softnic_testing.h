@@ -14,6 +14,19 @@
 
 namespace farcall::softnic::testing {
 
+// Sanitizers have memory, mappings and system calls of their own: what counts these does not run.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // Removed in the end, with all that is in it.
 class Folder {
  public:

@@ -3,7 +3,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -22,21 +21,25 @@ absl::StatusOr<std::shared_ptr<CompletionCore>> CompletionCore::Create(uint32_t 
         absl::StrCat("softnic: no completion queue: ", std::strerror(errno),
                      "; look at the limit of open files (ulimit -n)"));
   }
+  absl::StatusOr<Mapping> memory = MapPrivate(std::bit_ceil(depth) * sizeof(Entry));
+  if (!memory.ok()) return memory.status();
   return std::shared_ptr<CompletionCore>(
-      new CompletionCore(depth, std::move(epoll), std::move(notice)));
+      new CompletionCore(depth, std::move(epoll), std::move(notice), *std::move(memory)));
 }
 
-CompletionCore::CompletionCore(uint32_t depth, FileDescriptor epoll, FileDescriptor notice)
+CompletionCore::CompletionCore(uint32_t depth, FileDescriptor epoll, FileDescriptor notice,
+                               Mapping memory)
     : depth_(depth),
       epoll_(std::move(epoll)),
       notice_(std::move(notice)),
-      ring_(std::bit_ceil(depth)) {}
+      memory_(std::move(memory)),
+      ring_(reinterpret_cast<Entry*>(memory_.base())),
+      mask_(std::bit_ceil(depth) - 1) {}
 
-void CompletionCore::Add(SoftQueuePair& pair) { pairs_.push_back(&pair); }
-
-void CompletionCore::Remove(SoftQueuePair& pair) {
-  std::erase(pairs_, &pair);
-  for (Entry& entry : ring_) {
+void CompletionCore::Forget(const SoftQueuePair& pair) {
+  if (guard_.inherited()) return;
+  for (uint32_t i = polled_; i != pushed_; ++i) {
+    Entry& entry = ring_[i & mask_];
     if (entry.pair == &pair) entry.pair = nullptr;
   }
 }
@@ -55,14 +58,14 @@ void CompletionCore::Push(const rdma::Completion& completion, SoftQueuePair& pai
                           uint32_t released) {
   if (overrun_) return;
   if (pushed_ - polled_ == depth_) return Overrun();
-  ring_[pushed_++ & (ring_.size() - 1)] = {completion, &pair, side, released};
+  ring_[pushed_++ & mask_] = {completion, &pair, side, released};
   if (armed_ && !polling_) Notify();
 }
 
 void CompletionCore::Overrun() {
   if (overrun_) return;
   overrun_ = true;
-  for (SoftQueuePair* pair : pairs_) pair->Fail();
+  roster_.FailAll();
   Notify();
 }
 
@@ -76,25 +79,25 @@ size_t CompletionCore::Poll(std::span<rdma::Completion> completions) {
   if (guard_.inherited()) return 0;
   if (pushed_ - polled_ < completions.size()) {
     polling_ = true;
-    for (SoftQueuePair* pair : pairs_) pair->Progress();
+    roster_.Drive();
     polling_ = false;
   }
   size_t count = 0;
   while (count < completions.size() && polled_ != pushed_) {
-    const Entry& entry = ring_[polled_++ & (ring_.size() - 1)];
+    const Entry& entry = ring_[polled_++ & mask_];
     if (entry.pair == nullptr) continue;
     entry.pair->Release(entry.side, entry.released);
     completions[count++] = entry.completion;
   }
+  if (polled_ == pushed_) polled_ = pushed_ = 0;
   return count;
 }
 
 bool CompletionCore::Arm() {
   if (guard_.inherited()) return true;
   armed_ = true;
-  bool quiet = polled_ == pushed_ && !overrun_;
-  for (SoftQueuePair* pair : pairs_) quiet = pair->Arm() && quiet;
-  return quiet;
+  const bool empty = polled_ == pushed_ && !overrun_;
+  return roster_.Arm() && empty;
 }
 
 void CompletionCore::Drain() {
@@ -108,7 +111,7 @@ void CompletionCore::Drain() {
       [[maybe_unused]] const ssize_t got = ::read(notice_.get(), &notices, sizeof notices);
       continue;
     }
-    static_cast<SoftQueuePair*>(events[i].data.ptr)->ReadPackets();
+    static_cast<SoftQueuePair*>(events[i].data.ptr)->ReadPackets(true);
   }
 }
 

@@ -7,16 +7,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "farcall/transports/rdma/device.h"
 #include "farcall/transports/rdma/softnic/file_descriptor.h"
 #include "farcall/transports/rdma/softnic/fork_guard.h"
+#include "farcall/transports/rdma/softnic/roster.h"
+#include "farcall/transports/rdma/softnic/shared_memory.h"
 
 namespace farcall::softnic {
-
-class SoftQueuePair;
 
 enum class Side : uint8_t { kSend, kReceive };
 
@@ -26,9 +25,9 @@ class CompletionCore {
 
   // ---- for queue pairs ----
 
-  void Add(SoftQueuePair& pair);
-  // With what it completed here.
-  void Remove(SoftQueuePair& pair);
+  Roster& roster() { return roster_; }
+  // What the pair completed here is gone.
+  void Forget(const SoftQueuePair& pair);
   // The pair's control socket makes fd() readable.
   void Watch(int socket, SoftQueuePair& pair);
   void Unwatch(int socket);
@@ -53,15 +52,19 @@ class CompletionCore {
     uint32_t released = 0;
   };
 
-  CompletionCore(uint32_t depth, FileDescriptor epoll, FileDescriptor notice);
+  CompletionCore(uint32_t depth, FileDescriptor epoll, FileDescriptor notice, Mapping memory);
   void Notify();
 
   const ForkGuard guard_;
   const uint32_t depth_;
   const FileDescriptor epoll_;   // the notice and the control sockets of all pairs
   const FileDescriptor notice_;  // an eventfd, for completions that are made on this thread
-  std::vector<SoftQueuePair*> pairs_;
-  std::vector<Entry> ring_;  // a power of two, at least depth_
+  Roster roster_;
+  // A power of two, at least depth_. Begins anew whenever it is empty: what is used is what waited
+  // at once, and in the caches.
+  const Mapping memory_;
+  Entry* const ring_;
+  const uint32_t mask_;
   uint32_t pushed_ = 0, polled_ = 0;
   bool armed_ = false;
   bool polling_ = false;

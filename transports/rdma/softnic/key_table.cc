@@ -1,5 +1,7 @@
 #include "farcall/transports/rdma/softnic/key_table.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace farcall::softnic {
@@ -46,14 +48,17 @@ absl::StatusOr<std::unique_ptr<KeyTable>> KeyTable::Create(uint32_t entries) {
   absl::StatusOr<OwnMemory> shared =
       OwnMemory::Create("farcall-softnic-keys", entries * sizeof(RemoteKey));
   if (!shared.ok()) return shared.status();
-  return std::unique_ptr<KeyTable>(new KeyTable(entries, *std::move(shared)));
+  absl::StatusOr<Mapping> local = MapPrivate(entries * sizeof(LocalKey));
+  if (!local.ok()) return local.status();
+  return std::unique_ptr<KeyTable>(new KeyTable(entries, *std::move(shared), *std::move(local)));
 }
 
-KeyTable::KeyTable(uint32_t entries, OwnMemory shared)
+KeyTable::KeyTable(uint32_t entries, OwnMemory shared, Mapping local)
     : entries_(entries),
       shared_(std::move(shared)),
       remote_(reinterpret_cast<RemoteKey*>(shared_.base())),
-      local_(std::make_unique<LocalKey[]>(entries)) {}
+      local_memory_(std::move(local)),
+      local_(reinterpret_cast<LocalKey*>(local_memory_.base())) {}
 
 uint32_t KeyTable::Next(uint32_t key) {
   const uint32_t generation = (key + 1) & 0xffff;

@@ -86,19 +86,21 @@ class KeyTable {
 
  private:
   struct LocalKey {
-    std::atomic<uint32_t> key{0};
-    std::atomic<uint64_t> address{0}, bytes{0};
-    std::atomic<bool> local_write{false}, remote_write{false};
+    std::atomic<uint32_t> key;
+    std::atomic<bool> local_write, remote_write;
+    std::atomic<uint64_t> address, bytes;
   };
 
-  KeyTable(uint32_t entries, OwnMemory shared);
+  KeyTable(uint32_t entries, OwnMemory shared, Mapping local);
   RemoteKey& remote(uint32_t key) { return remote_[KeyIndex(key)]; }
   const LocalKey* FindLocal(uint32_t key, const std::byte* address, uint64_t bytes) const;
 
   const uint32_t entries_;
   const OwnMemory shared_;
   RemoteKey* const remote_;
-  const std::unique_ptr<LocalKey[]> local_;
+  // Zeroed pages, so that only what is used costs memory.
+  const Mapping local_memory_;
+  LocalKey* const local_;
 
   Mutex mutex_;
   uint32_t unused_ ABSL_GUARDED_BY(mutex_) = 0;        // indices from here on were never used

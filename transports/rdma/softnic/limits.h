@@ -43,6 +43,11 @@ inline constexpr std::chrono::microseconds kRnrTimer{640};
 inline constexpr size_t kMaxPendingHandshakes = 128;
 inline constexpr std::chrono::seconds kHandshakeTime{3};
 
+// Packets that are read from a control socket in one go, and how often that empties it: the kernel
+// lets some 300 small ones wait there by default.
+inline constexpr uint32_t kPacketsPerRead = 64;
+inline constexpr uint32_t kSocketReads = 16;
+
 inline constexpr size_t kSlabsPerPacket = 32;    // file descriptors in one packet
 inline constexpr size_t kMaxPeerSlabs = 65'536;  // mappings of one connection: the kernel's default
 

@@ -43,20 +43,23 @@ SoftQueuePair::SoftQueuePair(std::shared_ptr<DeviceCore> device, std::shared_ptr
       owner_(&owner),
       outbound_(OwnSegment(memory_.base(), geometry)),
       works_(geometry.slots),
-      inlined_(size_t{geometry.slots} * max_inline_),
+      inlined_(std::make_unique_for_overwrite<std::byte[]>(size_t{geometry.slots} * max_inline_)),
       receives_(std::bit_ceil(receive_depth_)) {
-  send_queue_->Add(*this);
-  if (receive_queue_ != send_queue_) receive_queue_->Add(*this);
+  send_queue_->roster().Add(send_member_);
+  if (receive_queue_ != send_queue_) receive_queue_->roster().Add(receive_member_);
 }
 
 SoftQueuePair::~SoftQueuePair() {
   if (owner_ != nullptr) owner_->OnQueuePairGone();
   if (link_ != nullptr) {
     domain_->Detach(*link_);
-    receive_queue_->Unwatch(link_->socket());
+    Unwatch();
   }
-  send_queue_->Remove(*this);
-  if (receive_queue_ != send_queue_) receive_queue_->Remove(*this);
+  send_queue_->Forget(*this);
+  send_queue_->roster().Remove(send_member_);
+  if (receive_queue_ == send_queue_) return;
+  receive_queue_->Forget(*this);
+  receive_queue_->roster().Remove(receive_member_);
 }
 
 void SoftQueuePair::Establish(std::shared_ptr<Link> link, PeerSide peer, uint32_t rnr_retry) {
@@ -66,8 +69,27 @@ void SoftQueuePair::Establish(std::shared_ptr<Link> link, PeerSide peer, uint32_
   inbound_ = Inbound(PeerSegment(peer_.segment->base(), peer_.geometry));
   peer_keys_ = PeerKeys(peer_.key_table->base(), peer_.keys);
   domain_->Attach(*link_, outbound_.segment().header());
-  receive_queue_->Watch(link_->socket(), *this);
+  // A doorbell wakes whoever sleeps, on either queue.
+  send_queue_->Watch(link_->socket(), *this);
+  if (receive_queue_ != send_queue_) receive_queue_->Watch(link_->socket(), *this);
+  memory_.CloseDescriptor();
+  MakeBusy();
   if (state_ == QueuePairState::kInit) state_ = QueuePairState::kReadyToSend;
+}
+
+void SoftQueuePair::Unwatch() {
+  send_queue_->Unwatch(link_->socket());
+  if (receive_queue_ != send_queue_) receive_queue_->Unwatch(link_->socket());
+}
+
+void SoftQueuePair::MakeBusy() {
+  send_queue_->roster().MakeBusy(send_member_);
+  if (receive_queue_ != send_queue_) receive_queue_->roster().MakeBusy(receive_member_);
+}
+
+const std::atomic<uint32_t>* SoftQueuePair::next_message(uint32_t& shows) const {
+  if (state_ != QueuePairState::kReadyToSend) return nullptr;
+  return &inbound_.Next(shows);
 }
 
 absl::Status SoftQueuePair::Usable() const {
@@ -78,25 +100,27 @@ absl::Status SoftQueuePair::Usable() const {
   return absl::OkStatus();
 }
 
-void SoftQueuePair::Progress() {
-  if (state_ != QueuePairState::kReadyToSend) return;
+bool SoftQueuePair::Progress() {
+  if (state_ != QueuePairState::kReadyToSend) return false;
   ++polls_;
   const bool received = Receive(kMaxMessagesPerPoll);
-  if (state_ != QueuePairState::kReadyToSend) return;
+  if (state_ != QueuePairState::kReadyToSend) return false;
   if (sends_outstanding()) {
     LookAtTaken();
     StartQueued();
     ReadSome();
     Retire();
-    if (state_ != QueuePairState::kReadyToSend) return;
+    if (state_ != QueuePairState::kReadyToSend) return false;
     if (outbound_.Publish()) RingIfArmed(false);
   }
   // Later than at once: a reply that leaves before the next Poll says it by the way.
   if (!received && told_taken_ != inbound_.taken()) PublishTaken();
   if (polls_ % 64 == 0) Housekeep();
+  return received || sends_outstanding() || waiting_for_receive_;
 }
 
 void SoftQueuePair::Housekeep() {
+  if (state_ != QueuePairState::kReadyToSend) return;
   if (device_->removed.load(std::memory_order_relaxed)) {
     Fail(CompletionStatus::kRemoteOperationError);
     if (owner_ != nullptr) owner_->OnRemoved();
@@ -105,9 +129,12 @@ void SoftQueuePair::Housekeep() {
   if (link_->broken()) {
     return EndWith(absl::UnavailableError("the peer does not read its control socket"), true);
   }
-  if (inbound_.segment().header().packets.load(std::memory_order_acquire) != packets_seen_) {
-    ReadPackets();
-  }
+  for (uint32_t reads = kSocketReads; reads != 0 && announced(); --reads) ReadPackets();
+}
+
+bool SoftQueuePair::announced() const {
+  return state_ == QueuePairState::kReadyToSend &&
+         inbound_.segment().header().packets.load(std::memory_order_acquire) != packets_seen_;
 }
 
 // ---- the end ----
@@ -155,18 +182,20 @@ void SoftQueuePair::EndWith(absl::Status status, bool died) {
 
 // ---- the control socket ----
 
-void SoftQueuePair::ReadPackets() {
+void SoftQueuePair::ReadPackets(bool to_doorbell) {
   if (link_ == nullptr || guard_.inherited()) return;
   touched_ = true;
+  MakeBusy();
   Packet packet;
-  for (uint32_t i = 0; i < kMaxMessagesPerPoll; ++i) {
+  for (uint32_t i = 0; i < kPacketsPerRead; ++i) {
     switch (ReceivePacket(link_->socket(), packet)) {
       case Received::kNothing:
         return;
       case Received::kEnd:
-        receive_queue_->Unwatch(link_->socket());
+        Unwatch();
         return EndWith(absl::UnavailableError("the peer died, or closed without a word"), true);
       case Received::kPacket:
+        if (to_doorbell && packet.kind() == PacketKind::kDoorbell) return;
         HandlePacket(packet);
     }
   }

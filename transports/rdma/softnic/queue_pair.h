@@ -71,9 +71,19 @@ class SoftQueuePair : public rdma::QueuePair {
   void EndWith(absl::Status status, bool died);
 
   // ---- for the completion queues ----
-  void Progress();
+  // True: there was something to do, or there will be.
+  bool Progress();
+  // What comes without a word on the ring: memory that is announced, the device's removal.
+  void Housekeep();
+  // Makes a wish for a doorbell, unless there is one. False: there is work for Progress already.
   bool Arm();
-  void ReadPackets();
+  // The wish stands: with the next message comes a doorbell.
+  bool armed() const { return !touched_; }
+  // Where the peer's next message shows, and what stands there then. Null: none will come.
+  const std::atomic<uint32_t>* next_message(uint32_t& shows) const;
+  // All that wait, or up to the first doorbell: there is seldom more behind one, and what there is
+  // keeps the socket readable.
+  void ReadPackets(bool to_doorbell = false);
   void Release(Side side, uint32_t released) {
     (side == Side::kSend ? send_released_ : receive_released_) = released;
   }
@@ -104,7 +114,9 @@ class SoftQueuePair : public rdma::QueuePair {
   void Violated(const char* rule);
   void HandlePacket(Packet& packet);
   absl::Status AddSlabs(const Packet& packet);
-  void Housekeep();
+  void MakeBusy();
+  void Unwatch();
+  bool announced() const;  // there are packets about memory that were not read
   bool HasWork() const;
   void RingIfArmed(bool only_taken);
 
@@ -119,6 +131,7 @@ class SoftQueuePair : public rdma::QueuePair {
   void LookAtTaken();
   void OnRefused(rdma::CompletionStatus refusal);
   void ReadSome();
+  void AwaitSlab(uint32_t key);
   bool ReadPiece(Work& work, uint64_t bytes);
   void Retire();
   void Complete(Work& work, rdma::CompletionStatus status);
@@ -141,8 +154,10 @@ class SoftQueuePair : public rdma::QueuePair {
   const std::shared_ptr<DeviceCore> device_;
   const std::shared_ptr<DomainCore> domain_;
   const std::shared_ptr<CompletionCore> send_queue_, receive_queue_;
+  // The second only when the queues differ.
+  Member send_member_{.pair = this}, receive_member_{.pair = this};
   const uint32_t number_, max_inline_, send_depth_, receive_depth_;
-  const OwnMemory memory_;
+  OwnMemory memory_;
 
   QueuePairOwner* owner_;
   rdma::QueuePairState state_ = rdma::QueuePairState::kInit;
@@ -160,7 +175,7 @@ class SoftQueuePair : public rdma::QueuePair {
 
   // The send queue. Indices count up for ever: released <= retired <= reading, started <= posted.
   std::vector<Work> works_;
-  std::vector<std::byte> inlined_;  // of SENDs that wait, max_inline_ each
+  std::unique_ptr<std::byte[]> inlined_;  // of SENDs that wait, max_inline_ each
   uint32_t send_posted_ = 0, send_started_ = 0, send_reading_ = 0, send_retired_ = 0,
            send_released_ = 0;
   rdma::CompletionStatus refusal_ = rdma::CompletionStatus::kSuccess;  // the peer takes no more

@@ -90,6 +90,11 @@ class Inbound {
   bool Ready(std::memory_order order = std::memory_order_acquire) const {
     return segment_.slot(taken_).sequence.load(order) == taken_ + 1;
   }
+  // The word that tells Ready, and what it says then.
+  const std::atomic<uint32_t>& Next(uint32_t& shows) const {
+    shows = taken_ + 1;
+    return segment_.slot(taken_).sequence;
+  }
   // The message that is Ready. `bytes` may be more than max_message(): then it lies nowhere.
   Message Peek() const {
     const Slot& slot = segment_.slot(taken_);

@@ -41,7 +41,7 @@ absl::Status CheckFolder(const std::string& folder) {
 std::string DefaultFolder() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && *runtime == '/') return absl::StrCat(runtime, "/farcall");
-  const std::string run = absl::StrCat("/run/farcall-", ::geteuid());
+  std::string run = absl::StrCat("/run/farcall-", ::geteuid());
   // Not for everybody to write in, but an administrator may have made ours.
   if (Make(run) == 0 && CheckFolder(run).ok()) return run;
   return absl::StrCat("/tmp/farcall-", ::geteuid());

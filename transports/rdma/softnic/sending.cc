@@ -42,6 +42,7 @@ absl::Status SoftQueuePair::PostSend(std::span<const SendRequest> requests, size
     Enqueue(request);
     ++posted;
   }
+  if (sends_outstanding()) MakeBusy();
   if (outbound_.Publish()) RingIfArmed(false);
   return status;
 }
@@ -82,7 +83,10 @@ absl::Status SoftQueuePair::Check(const SendRequest& request) const {
 void SoftQueuePair::Enqueue(const SendRequest& request) {
   const uint32_t index = send_posted_++;
   Work& work = this->work(index);
-  work = Work{.request = request};
+  work.request = request;
+  work.step = Step::kQueued;
+  work.status = CompletionStatus::kSuccess;
+  work.read = work.read_limit = work.starts_at = work.completes_at = 0;
   if (request.opcode == Opcode::kBind) {
     work.bind_key = static_cast<Window*>(request.window)->TakeKey();
   }
@@ -94,7 +98,7 @@ void SoftQueuePair::Enqueue(const SendRequest& request) {
   StartQueued();
   if (!request.inlined || send_started_ == send_posted_) return;
   // It waits, and the caller's memory may change.
-  std::byte* copy = inlined_.data() + size_t{index & (works_.size() - 1)} * max_inline_;
+  std::byte* copy = inlined_.get() + size_t{index & (works_.size() - 1)} * max_inline_;
   Gather(request, copy);
   work.request.sges[0] = {copy, static_cast<uint32_t>(Length(request)), 0};
   work.request.sge_count = 1;
@@ -252,6 +256,14 @@ void SoftQueuePair::ReadSome() {
   }
 }
 
+// Memory is announced before it is offered, so the packet is in the socket by now.
+void SoftQueuePair::AwaitSlab(uint32_t key) {
+  for (uint32_t reads = kSocketReads; reads != 0 && !slabs_.contains(key); --reads) {
+    if (state_ != QueuePairState::kReadyToSend) return;
+    ReadPackets();
+  }
+}
+
 // Copies the next bytes. Every piece looks everything up again: keys and memory may go between.
 bool SoftQueuePair::ReadPiece(Work& work, uint64_t bytes) {
   const SendRequest& request = work.request;
@@ -267,7 +279,8 @@ bool SoftQueuePair::ReadPiece(Work& work, uint64_t bytes) {
   const uint64_t address = request.remote_address + work.read;
   std::optional<RemotePlace> place = peer_keys_.Find(request.rkey, address, bytes);
   if (!place.has_value()) return fail(CompletionStatus::kRemoteAccessError);
-  if (!slabs_.contains(place->slab)) ReadPackets();  // announced before it was offered
+  AwaitSlab(place->slab);
+  if (state_ != QueuePairState::kReadyToSend) return false;  // flushed meanwhile
   const auto slab = slabs_.find(place->slab);
   if (slab == slabs_.end() || place->offset > slab->second.size() ||
       bytes > slab->second.size() - place->offset) {

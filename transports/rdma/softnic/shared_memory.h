@@ -54,6 +54,8 @@ class OwnMemory {
   std::byte* base() const { return mapping_.base(); }
   size_t size() const { return mapping_.size(); }
   int fd() const { return fd_.get(); }
+  // Nobody else will get it.
+  void CloseDescriptor() { fd_.Close(); }
 
  private:
   OwnMemory(FileDescriptor fd, Mapping mapping)

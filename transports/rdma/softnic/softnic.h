@@ -19,9 +19,9 @@ struct SoftnicOptions {
   // Where listeners have their sockets: a folder of this user's with mode 0700, made when it is
   // missing. Empty: $XDG_RUNTIME_DIR/farcall, else /run/farcall-<uid>, else /tmp/farcall-<uid>.
   std::string runtime_folder = {};
-  // Of a queue pair, for what it sends and has not been taken yet; a message is at most half of it.
-  // A power of two.
-  uint32_t arena_bytes = uint32_t{256} << 10;
+  // Of a queue pair, for messages above 240 bytes that were not taken yet; a message is at most
+  // half of it. A power of two. Both sides map it: a connection's memory grows with twice of that.
+  uint32_t arena_bytes = uint32_t{128} << 10;
   uint32_t keys = 2048;  // of a protection domain; at most 65536
   // Address space for what one peer offers.
   uint64_t max_mapped_bytes = uint64_t{64} << 30;

@@ -1,6 +1,9 @@
 // Keys: of local memory and of the peer's; bounds, access, staleness; memory windows.
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <thread>
 
 #include "farcall/tests/transports/rdma/ends.h"
 #include "farcall/tests/transports/rdma/subject.h"
@@ -142,6 +145,41 @@ TEST_CASE("a region allocated after the connection was made can be read at once"
                          (*offered)->rkey(), 1) == CompletionStatus::kSuccess);
     CHECK(pair.active.memory()[0] == static_cast<std::byte>(i));
   }
+}
+
+TEST_CASE("regions and windows come and go on another thread while the connection is in use") {
+  Pair pair(SubjectDevice(), FreshAddress());
+  pair.passive.Fill(0, 4096, 3);
+  constexpr uint64_t kCalls = 2000;
+  std::atomic<uint64_t> calls{0};
+  std::atomic<bool> failed{false};
+  std::thread other([&] {
+    for (uint64_t last = kCalls; last != kCalls - 1;) {
+      if (calls.load() == last) continue;  // one round a call
+      last = std::min(calls.load(), kCalls - 1);
+      for (End* end : {&pair.active, &pair.passive}) {
+        const auto offered = end->domain->Allocate(8192, {.remote_read = true});
+        const auto own = end->domain->Allocate(8192, {.local_write = true});
+        if (!offered.ok() || !own.ok()) failed = true;
+        if (SubjectDevice().capabilities().windows && !end->domain->AllocateWindow().ok()) {
+          failed = true;
+        }
+      }
+    }
+  });
+  for (uint64_t i = 0; i < kCalls; ++i, ++calls) {
+    pair.passive.Receive(i, 8192, 64);
+    pair.active.Send(i, 0, 64);
+    pair.active.Read(i + 10'000, 4096, 4096, pair.passive.address(), pair.passive.region->rkey());
+    REQUIRE(pair.passive.NextCompletion(pair.active).status == CompletionStatus::kSuccess);
+    REQUIRE(pair.active.NextCompletion(pair.passive).wr_id == i);
+    const Completion read = pair.active.NextCompletion(pair.passive);
+    REQUIRE(read.wr_id == i + 10'000);
+    REQUIRE(read.status == CompletionStatus::kSuccess);
+  }
+  CHECK(pair.active.Holds(4096, 4096, 3));
+  other.join();
+  CHECK_FALSE(failed);
 }
 
 TEST_CASE("the sink of a read is checked like any memory that is written") {

@@ -83,15 +83,17 @@ TEST_CASE("an unsignaled send says nothing, and gives its slot back with a later
 
 TEST_CASE("more bytes than the device holds in between wait, and all arrive") {
   constexpr uint32_t kBytes = 48'000;
-  Pair pair(SubjectDevice(), FreshAddress(), {}, {.memory = 60 * kBytes});
-  pair.active.Fill(0, kBytes, 5);
-  for (uint64_t i = 0; i < 60; ++i) pair.passive.Receive(i, i * kBytes, kBytes);
-  for (uint64_t i = 0; i < 60; ++i) pair.active.Send(i, 0, kBytes);
+  Pair pair(SubjectDevice(), FreshAddress(), {.memory = 60 * kBytes}, {.memory = 60 * kBytes});
+  for (uint32_t i = 0; i < 60; ++i) {
+    pair.active.Fill(i * kBytes, kBytes, i);
+    pair.passive.Receive(i, i * kBytes, kBytes);
+  }
+  for (uint64_t i = 0; i < 60; ++i) pair.active.Send(i, i * kBytes, kBytes);
   for (uint64_t i = 0; i < 60; ++i) {
     const Completion received = pair.passive.NextCompletion(pair.active);
     CHECK(received.wr_id == i);
     CHECK(received.bytes == kBytes);
-    CHECK(pair.passive.Holds(i * kBytes, kBytes, 5));
+    CHECK(pair.passive.Holds(i * kBytes, kBytes, static_cast<uint32_t>(i)));
     CHECK(pair.active.NextCompletion(pair.passive).wr_id == i);
   }
 }
