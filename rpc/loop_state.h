@@ -154,6 +154,10 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   TimePoint now_value{};
   bool now_read = false;
   uint64_t turns = 0;
+  // Beside pollers: the turn in which Asio is looked at next, how many lie between two looks, and
+  // when the last one was.
+  uint64_t next_asio_poll = 0, asio_gap = 1;
+  TimePoint last_asio_poll{};
   TimerWheel timers;
 
   TaskMemory task_memory;
@@ -174,6 +178,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   size_t PollPollers();
   size_t PollAsio(size_t limit);
   bool AsioIsDue() const;
+  void PlanAsioPoll(bool found);
   bool ShouldLeave(const BlockingTask* task) const;
   bool Spins(const BlockingTask* task) const;
   void Sleep();

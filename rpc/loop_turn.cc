@@ -14,9 +14,11 @@ namespace {
 // Reading the clock costs about as much as polling an empty completion queue; at some tens of
 // nanoseconds a spin this is still far finer than a tick of the wheel.
 constexpr uint64_t kSpinsPerClockRead = 16;
-// An io_context::poll is a system call; a socket beside pollers is looked at every few
-// microseconds.
+// An io_context::poll is a system call. Beside pollers it is made every few microseconds while
+// sockets have something, and twice as rarely each time that they have nothing, until it is as rare
+// as kQuietAsioPoll.
 constexpr uint64_t kSpinsPerAsioPoll = 64;
+constexpr Duration kQuietAsioPoll = std::chrono::microseconds(250);
 // End-of-turn tasks that add themselves again do not keep the loop from its sockets.
 constexpr size_t kMaxEndOfTurnTasks = 10000;
 // A driver that comes to its timers later than this was held up: its process was stopped, its
@@ -214,7 +216,19 @@ size_t LoopState::PollPollers() {
   return work;
 }
 
-bool LoopState::AsioIsDue() const { return pollers.empty() || turns % kSpinsPerAsioPoll == 0; }
+bool LoopState::AsioIsDue() const { return pollers.empty() || turns >= next_asio_poll; }
+
+void LoopState::PlanAsioPoll(bool found) {
+  const TimePoint time = Clock::Steady().Now();
+  const bool rare = time - last_asio_poll >= kQuietAsioPoll;
+  last_asio_poll = time;
+  if (found) {
+    asio_gap = kSpinsPerAsioPoll;
+  } else {
+    asio_gap = rare ? std::max(asio_gap / 2, kSpinsPerAsioPoll) : asio_gap * 2;
+  }
+  next_asio_poll = turns + asio_gap;
+}
 
 size_t LoopState::PollAsio(size_t limit) {
   size_t work = 0;
@@ -222,6 +236,7 @@ size_t LoopState::PollAsio(size_t limit) {
     ++work;
     if (stopping.load(std::memory_order_relaxed)) break;
   }
+  if (!pollers.empty()) PlanAsioPoll(work > 0);
   return work;
 }
 

@@ -17,11 +17,6 @@
 namespace farcall::rdma {
 namespace {
 
-void LogWarning(std::string_view name, std::string_view what) {
-  if (!LogEnabled(LogLevel::kWarning)) return;
-  Log(LogLevel::kWarning, std::string(name).append(": ").append(what));
-}
-
 // Says why, as far as it fits.
 void Reject(ConnectionId& request, const absl::Status& why) {
   const std::string_view text = Std(why.message());
@@ -40,9 +35,16 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
   EventLoop& loop() { return loop_; }
 
   void Answer(ConnectionEvent event) {
-    absl::Status answered = TryAnswer(event);
+    absl::StatusOr<std::shared_ptr<LoopDevice>> device =
+        LoopDevice::Of(loop_, accepting_->device());
+    absl::Status answered = device.ok() ? TryAnswer(event, *device) : device.status();
     if (answered.ok()) return;
-    LogWarning(accepting_->name(), absl::StrCat("dropped a connection: ", answered.message()));
+    if (LogEnabled(LogLevel::kWarning)) {
+      LogThrottle first;
+      (device.ok() ? (*device)->warnings() : first)
+          .Warn(loop_.now(),
+                absl::StrCat(accepting_->name(), ": dropped a connection: ", answered.message()));
+    }
     Drop();
   }
 
@@ -63,12 +65,9 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
     Acceptance& acceptance_;
   };
 
-  absl::Status TryAnswer(ConnectionEvent& event) {
-    absl::StatusOr<std::shared_ptr<LoopDevice>> device =
-        LoopDevice::Of(loop_, accepting_->device());
-    if (!device.ok()) return device.status();
+  absl::Status TryAnswer(ConnectionEvent& event, const std::shared_ptr<LoopDevice>& device) {
     // First of all: from now on the request has to do with this loop only.
-    absl::Status moved = event.request->MoveTo((*device)->channel());
+    absl::Status moved = event.request->MoveTo(device->channel());
     if (!moved.ok()) return moved;
     const ConnectionId& id = *event.request;
     Parameters peer;
@@ -78,12 +77,12 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
       return met;
     }
     absl::StatusOr<std::shared_ptr<Wire>> wire = Wire::Create(
-        *device, std::move(event.request), accepting_->settings(), {id.peer(), accepting_->name()});
+        device, std::move(event.request), accepting_->settings(), {id.peer(), accepting_->name()});
     if (!wire.ok()) return wire.status();
     wire_ = *std::move(wire);
     met = wire_->MeetPeer(event);
     if (!met.ok()) return met;
-    (*device)->Watch(id, *this);
+    device->Watch(id, *this);
     loop_.timers().Arm(alarm_, loop_.now() + kAcceptTimeout);
     return wire_->Accept();
   }

@@ -1,7 +1,6 @@
 #include "farcall/transports/rdma/loop_device.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/execution_context.hpp>
 #include <cassert>
 #include <utility>
@@ -113,19 +112,19 @@ size_t LoopDevice::Poll() {
 
 size_t LoopDevice::PollQueue(const std::shared_ptr<LoopQueue>& queue) {
   if (std::exchange(queue->noticed, false)) queue->queue->Drain();
-  std::array<Completion, kCompletionsPerPoll> completions;
-  const size_t count = queue->queue->Poll(completions);
+  const size_t count = queue->queue->Poll(completions_);
   if (count == 0) {
     if (++queue->empty_polls % kPollsPerCheck == 0) CheckQueue(queue);
     return 0;
   }
   // What callbacks remove, and so this device, stays until Run.
   for (size_t i = 0; i < count; ++i) {
-    const WorkId id = WorkId::Unpack(completions[i].wr_id);
+    const Completion& completion = completions_[i];
+    const WorkId id = WorkId::Unpack(completion.wr_id);
     // Whoever it was for may have gone meanwhile, and somebody else be in its place.
     Worker* const worker = id.place < places_.size() ? places_[id.place].worker.get() : nullptr;
-    if (worker != nullptr && worker->queue_pair() == completions[i].queue_pair) {
-      worker->OnCompletion(completions[i], id);
+    if (worker != nullptr && worker->queue_pair() == completion.queue_pair) {
+      worker->OnCompletion(completion, id);
     }
   }
   return count;

@@ -8,6 +8,7 @@
 #ifndef FARCALL_TRANSPORTS_RDMA_LOOP_DEVICE_H_
 #define FARCALL_TRANSPORTS_RDMA_LOOP_DEVICE_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "farcall/rpc/log.h"
 #include "farcall/transports/rdma/device.h"
 #include "farcall/transports/rdma/fd_watch.h"
+#include "farcall/transports/rdma/limits.h"
 
 namespace farcall::rdma {
 
@@ -157,6 +159,7 @@ class LoopDevice final : public std::enable_shared_from_this<LoopDevice>,
   EndOfTurn end_of_turn_{*this};
   std::shared_ptr<LoopDevice> keep_;  // until Run
   std::vector<SendRequest> batch_;
+  std::array<Completion, kCompletionsPerPoll> completions_;  // of one poll, reused
   IdleMemory idle_memory_;
   LogThrottle warnings_;
 };

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/transports/rdma/errors.h"
@@ -232,7 +233,9 @@ RdmaCounters Wire::counters() const {
                            receive_memory_->registrations()};
 }
 
+// With the peer's name in front, once: the device's messages may have it.
 absl::Status Wire::Named(absl::Status status) const {
+  if (absl::StartsWith(status.message(), names_.peer)) return status;
   return absl::Status(status.code(), absl::StrCat(names_.peer, ": ", status.message()));
 }
 
@@ -315,7 +318,9 @@ void Wire::OnFailed(const Completion& completion, WorkId id) {
 // The queue pair is of no use any more, for the reason `status` or one that came before.
 void Wire::Fail(absl::Status status) {
   if (cause_.ok()) {
-    cause_ = Named(std::move(status));
+    // A dead completion queue is silent, and the first that is heard may be the peer's going.
+    const absl::Status queue = queue_ != nullptr ? queue_->queue->status() : absl::OkStatus();
+    cause_ = Named(queue.ok() ? std::move(status) : queue);
     if (cause_.code() != absl::StatusCode::kUnavailable && LogEnabled(LogLevel::kWarning)) {
       device_->warnings().Warn(loop_.now(), absl::StrCat("closing connection: ", cause_.message()));
     }

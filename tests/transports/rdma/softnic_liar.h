@@ -67,7 +67,7 @@ struct Liar {
     SlabsPacket packet;
     packet.count = 1;
     packet.slabs[0] = {.key = name, .bytes = bytes};
-    view().header().packets.fetch_add(1);
+    view().header().notices.fetch_add(1);
     REQUIRE(SendPacket(socket.get(), BytesOf(packet).first(SlabsPacket::Bytes(1)),
                        std::span(&fd, 1)) == 0);
   }

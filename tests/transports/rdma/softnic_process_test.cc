@@ -244,7 +244,7 @@ TEST_CASE("a peer that is killed at any moment is seen, costs its connection, an
   const size_t descriptors = Entries("/proc/self/fd");
   const size_t mappings = Mappings();
   const size_t shared = Entries("/dev/shm");
-  for (int i = 0; i < 40; ++i) KillInTheMiddle(*device, folder.path(), random);
+  for (int i = 0; i < (kSanitized ? 8 : 25); ++i) KillInTheMiddle(*device, folder.path(), random);
   CHECK(Entries("/proc/self/fd") == descriptors);
   CHECK(Mappings() == mappings);
   CHECK(Entries("/dev/shm") == shared);
@@ -256,7 +256,7 @@ TEST_CASE("a peer that is killed at any moment of its handshake leaves nothing")
   const auto device = Make({.runtime_folder = folder.path()});
   std::mt19937 random(20260602);
   size_t descriptors = 0, mappings = 0;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 40; ++i) {
     End mine(*device, EndOptions{});
     {
       const auto listener = device->Listen(*mine.channel, "stage");

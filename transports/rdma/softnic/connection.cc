@@ -151,10 +151,11 @@ void SoftConnection::Answered() {
   }
   const absl::Status established = Establish(answer, std::move(packet.descriptors));
   if (!established.ok()) return Unreachable(established);
-  link_->Send(BytesOf(PacketKind::kReady));
+  const bool told = link_->Send(BytesOf(PacketKind::kReady));
   state_ = State::kEstablished;
   channel_->Watch(link_->socket(), true, *this);
   Say(EventOf(Kind::kEstablished, answer));
+  if (!told) Disconnect();
 }
 
 absl::Status SoftConnection::Accept(const rdma::ConnectionParameters& parameters) {

@@ -47,6 +47,9 @@ inline constexpr std::chrono::seconds kHandshakeTime{3};
 // lets some 300 small ones wait there by default.
 inline constexpr uint32_t kPacketsPerRead = 64;
 inline constexpr uint32_t kSocketReads = 16;
+// How long a READ waits for the notice of its memory, when the peer has made some that did not
+// come.
+inline constexpr std::chrono::seconds kNoticeTime{3};
 
 inline constexpr size_t kSlabsPerPacket = 32;    // file descriptors in one packet
 inline constexpr size_t kMaxPeerSlabs = 65'536;  // mappings of one connection: the kernel's default

@@ -21,24 +21,22 @@ class Link {
   int socket() const { return socket_.get(); }
   bool inherited() const { return guard_.inherited(); }
 
-  // Any thread. A packet that the peer has no room for breaks the link: an honest peer's device
-  // reads its socket whenever it is polled.
+  // Any thread. False: not sent, because the socket is full or the peer is gone.
   bool Send(std::span<const std::byte> bytes, std::span<const int> descriptors = {}) {
-    if (inherited() || broken_.load(std::memory_order_relaxed)) return false;
-    if (SendPacket(socket_.get(), bytes, descriptors) == 0) return true;
-    broken_.store(true, std::memory_order_relaxed);
-    return false;
+    return !inherited() && SendPacket(socket_.get(), bytes, descriptors) == 0;
   }
   // A full socket is a peer that is awake.
   void RingDoorbell() {
     if (!inherited()) SendPacket(socket_.get(), PacketKind::kDoorbell);
   }
-  bool broken() const { return broken_.load(std::memory_order_relaxed); }
+  // Whether notices wait for room in the socket: see DomainCore::CatchUp.
+  bool behind() const { return behind_.load(std::memory_order_relaxed); }
+  void set_behind(bool behind) { behind_.store(behind, std::memory_order_relaxed); }
 
  private:
   const ForkGuard guard_;
   const FileDescriptor socket_;
-  std::atomic<bool> broken_{false};
+  std::atomic<bool> behind_{false};
 };
 
 }  // namespace farcall::softnic

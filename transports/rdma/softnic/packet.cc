@@ -52,7 +52,9 @@ Received ReceivePacket(int socket, Packet& packet) {
   ssize_t received = 0;
   do {
     received = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (received < 0 && errno == EINTR);
+    // The peer closed its end with packets of ours unread, which is told once and before its last
+    // words: they are still there.
+  } while (received < 0 && (errno == EINTR || errno == ECONNRESET));
   if (received < 0) {
     return errno == EAGAIN || errno == EWOULDBLOCK ? Received::kNothing : Received::kEnd;
   }

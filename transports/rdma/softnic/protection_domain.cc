@@ -15,53 +15,81 @@ absl::Status Inherited() {
 
 }  // namespace
 
-void DomainCore::Send(const Peer& peer, PacketKind kind, std::span<const SlabEntry> slabs,
-                      std::span<const int> descriptors) {
-  SlabsPacket packet;
-  packet.kind = kind;
-  packet.count = static_cast<uint32_t>(slabs.size());
-  std::copy(slabs.begin(), slabs.end(), packet.slabs);
+void DomainCore::Tell(Peer& peer, Notice notice) {
+  peer.unsent.push_back(notice);
   // Counted before it is sent: a peer that sees the count looks until it has them all.
-  peer.header->packets.fetch_add(1, std::memory_order_release);
-  peer.link->Send(BytesOf(packet).first(SlabsPacket::Bytes(slabs.size())), descriptors);
+  peer.header->notices.fetch_add(1, std::memory_order_release);
+}
+
+// As many notices as one packet carries. False: the socket is full, or the peer gone.
+bool DomainCore::SendOne(Peer& peer) const {
+  SlabsPacket packet;
+  int descriptors[kSlabsPerPacket] = {};
+  packet.kind = peer.unsent.front().kind;
+  for (const Notice& notice : peer.unsent) {
+    if (notice.kind != packet.kind || packet.count == kSlabsPerPacket) break;
+    SlabEntry& entry = packet.slabs[packet.count];
+    entry.key = notice.key;
+    if (notice.kind == PacketKind::kSlabs) {
+      const OwnMemory& slab = *slabs_.at(notice.key);
+      entry.bytes = slab.size();
+      descriptors[packet.count] = slab.fd();
+    }
+    ++packet.count;
+  }
+  const size_t files = packet.kind == PacketKind::kSlabs ? packet.count : 0;
+  if (!peer.link->Send(BytesOf(packet).first(SlabsPacket::Bytes(packet.count)),
+                       std::span(descriptors, files))) {
+    return false;
+  }
+  peer.unsent.erase(peer.unsent.begin(), peer.unsent.begin() + packet.count);
+  return true;
+}
+
+void DomainCore::Send(Peer& peer) const {
+  while (!peer.unsent.empty() && SendOne(peer)) {
+  }
+  peer.link->set_behind(!peer.unsent.empty());
 }
 
 void DomainCore::AddSlab(uint32_t key, const OwnMemory& slab) {
-  const SlabEntry entry{.key = key, .bytes = slab.size()};
-  const int descriptor = slab.fd();
   const MutexLock lock(mutex_);
   slabs_.emplace(key, &slab);
-  for (const Peer& peer : peers_) {
-    Send(peer, PacketKind::kSlabs, std::span(&entry, 1), std::span(&descriptor, 1));
+  for (Peer& peer : peers_) {
+    Tell(peer, {PacketKind::kSlabs, key});
+    Send(peer);
   }
 }
 
 void DomainCore::RemoveSlab(uint32_t key) {
-  const SlabEntry entry{.key = key};
   const MutexLock lock(mutex_);
   slabs_.erase(key);
-  for (const Peer& peer : peers_) {
-    Send(peer, PacketKind::kSlabGone, std::span(&entry, 1), {});
+  for (Peer& peer : peers_) {
+    // What it has not heard of it need not forget.
+    const size_t unheard = std::erase_if(peer.unsent, [&](const Notice& notice) {
+      return notice.kind == PacketKind::kSlabs && notice.key == key;
+    });
+    if (unheard != 0) {
+      peer.header->notices.fetch_sub(1, std::memory_order_release);
+    } else {
+      Tell(peer, {PacketKind::kSlabGone, key});
+    }
+    Send(peer);
   }
 }
 
 void DomainCore::Attach(Link& link, SegmentHeader& header) {
-  const Peer peer{&link, &header};
-  std::vector<SlabEntry> entries;
-  std::vector<int> descriptors;
-  const auto flush = [&] {
-    if (!entries.empty()) Send(peer, PacketKind::kSlabs, entries, descriptors);
-    entries.clear();
-    descriptors.clear();
-  };
   const MutexLock lock(mutex_);
-  for (const auto& [key, slab] : slabs_) {
-    entries.push_back({.key = key, .bytes = slab->size()});
-    descriptors.push_back(slab->fd());
-    if (entries.size() == kSlabsPerPacket) flush();
+  Peer& peer = peers_.emplace_back(Peer{&link, &header, {}});
+  for (const auto& [key, slab] : slabs_) Tell(peer, {PacketKind::kSlabs, key});
+  Send(peer);
+}
+
+void DomainCore::CatchUp(Link& link) {
+  const MutexLock lock(mutex_);
+  for (Peer& peer : peers_) {
+    if (peer.link == &link) Send(peer);
   }
-  flush();
-  peers_.push_back(peer);
 }
 
 void DomainCore::Detach(Link& link) {

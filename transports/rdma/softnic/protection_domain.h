@@ -8,6 +8,7 @@
 #define FARCALL_TRANSPORTS_RDMA_SOFTNIC_PROTECTION_DOMAIN_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,18 +38,27 @@ class DomainCore {
   // `slab` was made: every attached peer gets it.
   void AddSlab(uint32_t key, const OwnMemory& slab);
   void RemoveSlab(uint32_t key);
-  // From now on a queue pair's peer gets all slabs, old and new. `header` counts the packets and is
+  // From now on a queue pair's peer gets all slabs, old and new. `header` counts the notices and is
   // written until Detach.
   void Attach(Link& link, SegmentHeader& header);
   void Detach(Link& link);
+  // Sends what the socket had no room for. A peer that stands still while memory comes and goes
+  // hears of what is left of it when it goes on.
+  void CatchUp(Link& link);
 
  private:
+  struct Notice {
+    PacketKind kind;  // kSlabs or kSlabGone
+    uint32_t key;
+  };
   struct Peer {
     Link* link;
     SegmentHeader* header;
+    std::deque<Notice> unsent;
   };
-  static void Send(const Peer& peer, PacketKind kind, std::span<const SlabEntry> slabs,
-                   std::span<const int> descriptors);
+  static void Tell(Peer& peer, Notice notice);
+  void Send(Peer& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool SendOne(Peer& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ForkGuard guard_;
   const std::unique_ptr<KeyTable> keys_;

@@ -126,15 +126,24 @@ void SoftQueuePair::Housekeep() {
     if (owner_ != nullptr) owner_->OnRemoved();
     return;
   }
-  if (link_->broken()) {
-    return EndWith(absl::UnavailableError("the peer does not read its control socket"), true);
-  }
-  for (uint32_t reads = kSocketReads; reads != 0 && announced(); --reads) ReadPackets();
+  if (link_->behind()) domain_->CatchUp(*link_);
+  ReadNotices();
 }
 
 bool SoftQueuePair::announced() const {
   return state_ == QueuePairState::kReadyToSend &&
-         inbound_.segment().header().packets.load(std::memory_order_acquire) != packets_seen_;
+         inbound_.segment().header().notices.load(std::memory_order_acquire) != notices_seen_;
+}
+
+void SoftQueuePair::ReadNotices() {
+  for (uint32_t reads = kSocketReads; reads != 0 && announced(); --reads) {
+    const uint32_t before = notices_seen_;
+    ReadPackets();
+    if (notices_seen_ != before) continue;
+    // The rest waits for room that there is now. Its owner may be asleep.
+    if (std::exchange(asked_at_, before) != before) link_->RingDoorbell();
+    return;
+  }
 }
 
 // ---- the end ----
@@ -186,6 +195,7 @@ void SoftQueuePair::ReadPackets(bool to_doorbell) {
   if (link_ == nullptr || guard_.inherited()) return;
   touched_ = true;
   MakeBusy();
+  if (link_->behind()) domain_->CatchUp(*link_);
   Packet packet;
   for (uint32_t i = 0; i < kPacketsPerRead; ++i) {
     switch (ReceivePacket(link_->socket(), packet)) {
@@ -209,20 +219,13 @@ void SoftQueuePair::HandlePacket(Packet& packet) {
       if (owner_ != nullptr) owner_->OnReady();
       return;
     case PacketKind::kSlabs: {
-      ++packets_seen_;
       const absl::Status added = AddSlabs(packet);
       if (!added.ok()) EndWith(added, true);
       return;
     }
     case PacketKind::kSlabGone: {
-      ++packets_seen_;
-      SlabsPacket gone;
-      if (!packet.Is(SlabsPacket::Bytes(1), 0)) return Violated("a packet of another length");
-      std::memcpy(&gone, packet.bytes, packet.size);
-      const auto found = slabs_.find(gone.slabs[0].key);
-      if (found == slabs_.end()) return Violated("memory goes that never came");
-      mapped_bytes_ -= found->second.size();
-      slabs_.erase(found);
+      const absl::Status removed = RemoveSlabs(packet);
+      if (!removed.ok()) EndWith(removed, true);
       return;
     }
     case PacketKind::kBye:
@@ -232,11 +235,36 @@ void SoftQueuePair::HandlePacket(Packet& packet) {
   }
 }
 
-absl::Status SoftQueuePair::AddSlabs(const Packet& packet) {
-  SlabsPacket slabs;
+// False: it does not hold what it says.
+bool SoftQueuePair::ReadSlabs(const Packet& packet, bool with_files, SlabsPacket& slabs) {
   std::memcpy(&slabs, packet.bytes, packet.size);
   if (packet.size < SlabsPacket::Bytes(1) || slabs.count == 0 || slabs.count > kSlabsPerPacket ||
-      !packet.Is(SlabsPacket::Bytes(slabs.count), slabs.count)) {
+      !packet.Is(SlabsPacket::Bytes(slabs.count), with_files ? slabs.count : 0)) {
+    return false;
+  }
+  notices_seen_ += slabs.count;
+  return true;
+}
+
+absl::Status SoftQueuePair::RemoveSlabs(const Packet& packet) {
+  SlabsPacket slabs;
+  if (!ReadSlabs(packet, false, slabs)) {
+    return absl::UnavailableError("the peer took memory back in a packet of another length");
+  }
+  for (uint32_t i = 0; i < slabs.count; ++i) {
+    const auto found = slabs_.find(slabs.slabs[i].key);
+    if (found == slabs_.end()) {
+      return absl::UnavailableError("the peer took memory back that never came");
+    }
+    mapped_bytes_ -= found->second.size();
+    slabs_.erase(found);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SoftQueuePair::AddSlabs(const Packet& packet) {
+  SlabsPacket slabs;
+  if (!ReadSlabs(packet, true, slabs)) {
     return absl::UnavailableError("the peer announced memory in a packet of another length");
   }
   for (uint32_t i = 0; i < slabs.count; ++i) {

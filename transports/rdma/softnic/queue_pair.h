@@ -113,10 +113,13 @@ class SoftQueuePair : public rdma::QueuePair {
   void FlushSends(rdma::CompletionStatus first);
   void Violated(const char* rule);
   void HandlePacket(Packet& packet);
+  bool ReadSlabs(const Packet& packet, bool with_files, SlabsPacket& slabs);
   absl::Status AddSlabs(const Packet& packet);
+  absl::Status RemoveSlabs(const Packet& packet);
   void MakeBusy();
   void Unwatch();
-  bool announced() const;  // there are packets about memory that were not read
+  bool announced() const;  // there are notices of memory that were not read
+  void ReadNotices();
   bool HasWork() const;
   void RingIfArmed(bool only_taken);
 
@@ -131,7 +134,7 @@ class SoftQueuePair : public rdma::QueuePair {
   void LookAtTaken();
   void OnRefused(rdma::CompletionStatus refusal);
   void ReadSome();
-  void AwaitSlab(uint32_t key);
+  bool MayAwaitSlab();
   bool ReadPiece(Work& work, uint64_t bytes);
   void Retire();
   void Complete(Work& work, rdma::CompletionStatus status);
@@ -168,7 +171,10 @@ class SoftQueuePair : public rdma::QueuePair {
   PeerKeys peer_keys_;
   std::unordered_map<uint32_t, PeerMemory> slabs_;
   uint64_t mapped_bytes_ = 0;
-  uint32_t packets_seen_ = 0;
+  // When a READ gives up waiting for memory to be announced; nothing: none waits.
+  std::optional<std::chrono::steady_clock::time_point> slab_deadline_;
+  uint32_t notices_seen_ = 0;
+  uint32_t asked_at_ = UINT32_MAX;  // notices seen when the peer was asked for the rest
   Outbound outbound_;
   Inbound inbound_;
   uint64_t polls_ = 1;

@@ -39,7 +39,7 @@ struct SegmentHeader {
   alignas(kCacheLine) std::atomic<uint64_t> taken;
   // Zero, or the number of this wish for a doorbell << 1; the lowest bit: also when `taken` moves.
   alignas(kCacheLine) std::atomic<uint32_t> armed;
-  std::atomic<uint32_t> packets;  // sent on the control socket, doorbells not counted
+  std::atomic<uint32_t> notices;  // of memory that came or went: made, and sent soon
 };
 static_assert(sizeof(SegmentHeader) == 2 * kCacheLine);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

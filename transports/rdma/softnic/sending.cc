@@ -245,7 +245,7 @@ void SoftQueuePair::ReadSome() {
       const uint64_t whole = Length(next.request);
       const uint64_t piece = std::min(budget, whole - next.read);
       if (!ReadPiece(next, piece)) {
-        stopped_ = true;
+        stopped_ = next.status != CompletionStatus::kSuccess;
         return;
       }
       budget -= piece;
@@ -256,15 +256,15 @@ void SoftQueuePair::ReadSome() {
   }
 }
 
-// Memory is announced before it is offered, so the packet is in the socket by now.
-void SoftQueuePair::AwaitSlab(uint32_t key) {
-  for (uint32_t reads = kSocketReads; reads != 0 && !slabs_.contains(key); --reads) {
-    if (state_ != QueuePairState::kReadyToSend) return;
-    ReadPackets();
-  }
+// The peer made notices of memory that have not come yet.
+bool SoftQueuePair::MayAwaitSlab() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!slab_deadline_.has_value()) slab_deadline_ = now + kNoticeTime;
+  return now < *slab_deadline_;
 }
 
 // Copies the next bytes. Every piece looks everything up again: keys and memory may go between.
+// False: it failed, was flushed, or goes on in a later Poll.
 bool SoftQueuePair::ReadPiece(Work& work, uint64_t bytes) {
   const SendRequest& request = work.request;
   const auto fail = [&](CompletionStatus status) {
@@ -279,9 +279,14 @@ bool SoftQueuePair::ReadPiece(Work& work, uint64_t bytes) {
   const uint64_t address = request.remote_address + work.read;
   std::optional<RemotePlace> place = peer_keys_.Find(request.rkey, address, bytes);
   if (!place.has_value()) return fail(CompletionStatus::kRemoteAccessError);
-  AwaitSlab(place->slab);
+  // Memory is announced before it is offered, so the notice is on its way.
+  if (!slabs_.contains(place->slab)) ReadNotices();
   if (state_ != QueuePairState::kReadyToSend) return false;  // flushed meanwhile
   const auto slab = slabs_.find(place->slab);
+  if (slab == slabs_.end() && announced()) {
+    return MayAwaitSlab() ? false : fail(CompletionStatus::kRetryExceeded);
+  }
+  slab_deadline_.reset();
   if (slab == slabs_.end() || place->offset > slab->second.size() ||
       bytes > slab->second.size() - place->offset) {
     return fail(CompletionStatus::kRemoteAccessError);
