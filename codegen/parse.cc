@@ -62,7 +62,7 @@ std::string HintAt(const std::string& file, const std::string& line_number) {
 
 // Turns the parser's "/absolute/echo.fbs:3: 12: error: reason" into "echo.fbs:3: reason".
 std::string Problem(const flatbuffers::Parser& parser) {
-  const std::string error = Masked(parser.error_);
+  std::string error = Masked(parser.error_);
   for (const auto& [file, includes] : parser.files_included_per_file_) {
     std::string_view text = error;
     std::string line;
