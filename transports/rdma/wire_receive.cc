@@ -34,7 +34,7 @@ void Wire::TakeIn(Arrival arrival) {
   ++counters_.receive_calls;
   absl::Status posted = PostReceive(receives_->Take());
   if (!posted.ok()) {
-    Fail(std::move(posted));
+    Fail(posted);
     return Shut(cause_);
   }
   const std::span<const std::byte> received = receives_->Received(arrival.buffer, arrival.bytes);
@@ -177,7 +177,7 @@ absl::Status Wire::OnRts(const Envelope& envelope, std::span<const std::byte> re
 
 // ---- to the receiver ----
 
-void Wire::Deliver(Ticket ticket, Message message) {
+void Wire::Deliver(Ticket ticket, Message&& message) {
   ++counters_.messages_received;
   counters_.bytes_received += message.head.size() + message.payload_bytes();
   receiver_->OnMessage(ticket, std::move(message));
@@ -190,6 +190,7 @@ void Wire::DeliverInOrder() {
 }
 
 void Wire::TellAbandoned() {
+  if (abandoned_.empty()) return;
   std::vector<Told> abandoned = std::exchange(abandoned_, {});
   for (Told& told : abandoned) {
     if (shut_) return;
