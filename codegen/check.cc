@@ -80,7 +80,7 @@ void Problems::Put(const std::string& file, Kind kind, std::string_view name,
     lines = lines_.emplace(file, Lines(text)).first;
   }
   const int line = lines->second.Find(kind, name, member);
-  std::string problem = file + ":" + std::to_string(line) + ": " + reason;
+  std::string problem = file + ":" + std::to_string(line) + ": " + Masked(reason);
   if (std::find(schema_.problems.begin(), schema_.problems.end(), problem) ==
       schema_.problems.end()) {
     schema_.problems.push_back(std::move(problem));

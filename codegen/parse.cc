@@ -60,13 +60,9 @@ std::string HintAt(const std::string& file, const std::string& line_number) {
   return line.find("->") == std::string::npos ? "" : " (a method is Method(Request): Response;)";
 }
 
-// Turns the parser's "/absolute/echo.fbs:3: 12: error: reason" into "echo.fbs:3: reason". A reason
-// may quote the schema: its line ends and terminal controls are masked.
+// Turns the parser's "/absolute/echo.fbs:3: 12: error: reason" into "echo.fbs:3: reason".
 std::string Problem(const flatbuffers::Parser& parser) {
-  std::string error = parser.error_;
-  std::replace_if(
-      error.begin(), error.end(), [](char c) { return ('\0' <= c && c < ' ') || c == '\x7F'; },
-      '?');
+  std::string error = Masked(parser.error_);
   for (const auto& [file, includes] : parser.files_included_per_file_) {
     std::string_view text = error;
     std::string line;
@@ -82,6 +78,12 @@ std::string Problem(const flatbuffers::Parser& parser) {
 }
 
 }  // namespace
+
+std::string Masked(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return ('\0' <= c && c < ' ') || c == '\x7F'; }, '?');
+  return text;
+}
 
 bool ReadFile(const std::string& path, std::string& text, std::string& reason) {
   std::error_code error;
@@ -132,7 +134,7 @@ std::unique_ptr<flatbuffers::Parser> Parse(const std::string& path,
       schema.problems.push_back(Problem(*parser));
     }
   } catch (const std::exception& failure) {  // an include that cannot be held in memory, for one
-    schema.problems.push_back(path + ":1: the parser failed: " + failure.what());
+    schema.problems.push_back(path + ":1: the parser failed: " + Masked(failure.what()));
   }
   return parser;
 }

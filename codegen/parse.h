@@ -13,6 +13,9 @@
 
 namespace farcall::codegen {
 
+// What a reason quotes of a schema, with its line ends and terminal controls replaced by '?'.
+std::string Masked(std::string text);
+
 // Reads a regular file whole; false, with a reason such as "No such file or directory", if it
 // cannot.
 bool ReadFile(const std::string& path, std::string& text, std::string& reason);

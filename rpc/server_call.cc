@@ -5,7 +5,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
-#include "farcall/rpc/log.h"
 #include "farcall/rpc/server_loop.h"
 #include "farcall/rpc/server_session.h"
 
@@ -33,6 +32,7 @@ void ServerCall::KeepResult(absl::Status status, MessageBuilder& reply) {
   status_ = std::move(status);
   if (!status_.ok()) return;
   if (!reply.finished()) {
+    NoteFault();
     status_ = absl::InternalError(
         absl::StrCat("the handler of ", Absl(method_->name),
                      " returned OK without a reply: it must call reply.Finish or reply.Pack"));
@@ -60,6 +60,8 @@ void ServerCall::SendResult() {
     home_.GiveBack(*this);
     home_.tally().calls_ended.IncrementAfterAll();
   };
+  if (at_fault_)
+    home_.Warn(absl::StrCat("server: ", status_.message(), ", called by ", peer().address));
   if (session_ != nullptr) session_->Forget(*this);
   if (session_ != nullptr && !cancelled()) {
     code = session_->Reply(*this);
@@ -74,7 +76,7 @@ void ServerCall::HandlerDestroyed() {
   status_ = absl::InternalError(absl::StrCat(
       "the handler of ", Absl(method_->name),
       " was destroyed before it finished: something that it awaited dropped its completion"));
-  Log(LogLevel::kWarning, absl::StrCat("server: ", status_.message()));
+  NoteFault();
   home_.loop().Submit(*this);
 }
 
@@ -102,6 +104,7 @@ void ServerCall::Clear() {
   session_ = nullptr;
   whole_ = false;
   status_ = absl::OkStatus();
+  at_fault_ = false;
   reply_body_.Reset();
   reply_attachment_.Reset();
 }

@@ -58,6 +58,10 @@ class ServerCall final : public Context, private Timer, private LoopTask {
   // right now. Any thread.
   void HandlerDestroyed();
 
+  // The handler broke its contract, by an exception or a reply that it did not finish: the server's
+  // log names it. Before Finish or KeepResult has returned.
+  void NoteFault() { at_fault_ = true; }
+
   // Driver only: the caller gave up, its deadline passed or its connection ended.
   void Cancel();
 
@@ -86,6 +90,7 @@ class ServerCall final : public Context, private Timer, private LoopTask {
 
   // The result.
   absl::Status status_;
+  bool at_fault_ = false;  // the handler
   Buffer reply_body_;
   Buffer reply_attachment_;
 };

@@ -31,16 +31,15 @@ void ServerLoop::Accept(std::unique_ptr<Connection> connection) {
                                                      .list = &tally_.connections});
   ServerSession& accepted = *session;
   places_.emplace(&accepted, sessions_.insert(sessions_.end(), std::move(session)));
-  accepted.Start();
   if (open > shared_.options.max_connections) {
     ++tally_.connections_refused;
-    const absl::Status full =
+    accepted.TurnAway(
         absl::ResourceExhaustedError(absl::StrCat("the server has ", open - 1,
                                                   " connections already "
-                                                  "(ServerOptions::max_connections)"));
-    accepted.End(full);
+                                                  "(ServerOptions::max_connections)")));
     return;
   }
+  accepted.Start();
   ++tally_.connections_accepted;
   Log(LogLevel::kInfo, absl::StrCat("server: connection from ", accepted.peer_address()));
 }

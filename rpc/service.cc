@@ -8,11 +8,12 @@
 
 namespace farcall {
 
-absl::Status StatusOfException(const ServerCall& call) {
+absl::Status StatusOfException(ServerCall& call) {
   const absl::string_view method = Absl(call.method().name);
   if (call.cancelled()) {
     return absl::CancelledError(absl::StrCat(method, " was cancelled while it ran"));
   }
+  call.NoteFault();
   try {
     throw;
   } catch (const std::bad_alloc&) {  // of a reply too large for the pool and for the heap, say

@@ -83,8 +83,9 @@ template <class M, class Impl>
 concept ImplementsMethod =
     HasInlineMethod<M, Impl> || HasCoroutineMethod<M, Impl> || HasObjectMethod<M, Impl>;
 
-// The status for the exception that is being handled: INTERNAL, or CANCELLED when the call was.
-absl::Status StatusOfException(const ServerCall& call);
+// The status for the exception that is being handled: INTERNAL, the handler's fault, or CANCELLED
+// when the call was.
+absl::Status StatusOfException(ServerCall& call);
 
 // Whether the request may be unpacked for the object API (rpc/unpack_plan.h).
 absl::Status CheckUnpacked(const BoundMethod& method, const ServerCall& call);

@@ -85,6 +85,11 @@ void Session::Start() {
   loop_.timers().Arm(*this, After(last_heard_, options_.keepalive.handshake_timeout));
 }
 
+void Session::TurnAway(const absl::Status& reason) {
+  connection_->Start(*this);
+  End(reason);
+}
+
 void Session::End(const absl::Status& reason) {
   if (ending_) return;
   NoteEnding(reason);

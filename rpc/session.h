@@ -42,6 +42,9 @@ class Session : private Receiver, private Timer {
 
   // Sends HELLO and begins to listen. Once.
   void Start();
+  // Instead: takes no call of this peer and tells it why, before any HELLO, so that nothing can be
+  // sent here.
+  void TurnAway(const absl::Status& reason);
 
   // Ends the connection: tells the peer why, then OnEnded follows in a later turn. Idempotent.
   void End(const absl::Status& reason);

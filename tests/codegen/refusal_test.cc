@@ -112,6 +112,8 @@ TEST_CASE("hostile nesting is refused and does not end the process") {
 }
 
 TEST_CASE("attributes of methods are understood or refused") {
+  CHECK(Problems(WithMethod("M(A): A (streaming: \"a\\u0000\\nb\");"))
+            .starts_with("x.fbs:5: method 'M' has the unknown streaming value 'a??b': it is "));
   CHECK(Problems(WithMethod("M(A): A (streaming: \"both\");")) ==
         "x.fbs:5: method 'M' has the unknown streaming value 'both': it is \"none\", \"client\", "
         "\"server\" or \"bidi\"");

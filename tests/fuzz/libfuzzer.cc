@@ -1,5 +1,7 @@
 // The entry points of libFuzzer, which has the main function.
 
+#include <time.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +9,20 @@
 
 #include "farcall/rpc/log.h"
 #include "farcall/tests/fuzz/target.h"
+
+namespace {
+
+// An input that costs more is a finding. libFuzzer's own -timeout is of wall time: a machine that
+// stood still is none.
+constexpr time_t kMaxSeconds = 10;
+
+time_t CpuSeconds() {
+  timespec spent{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+  return spent.tv_sec;
+}
+
+}  // namespace
 
 // Puts the seeds into the folder that comes first in the arguments, where libFuzzer keeps what it
 // finds.
@@ -25,7 +41,9 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const time_t before = CpuSeconds();
   farcall::fuzz::Run(
       farcall::fuzz::Input(std::string_view(reinterpret_cast<const char*>(data), size)));
+  FUZZ_CHECK(CpuSeconds() - before <= kMaxSeconds);
   return 0;
 }

@@ -39,7 +39,7 @@ for target in "$@"; do
   [ -d "$saved" ] || saved=""
   dictionary=""
   [ ! -f "$root/tests/fuzz/$target.dict" ] || dictionary=-dict=$root/tests/fuzz/$target.dict
-  "$root/build/asan/bin/tests/fuzz.$target" -max_total_time="$seconds" -timeout=20 \
+  "$root/build/asan/bin/tests/fuzz.$target" -max_total_time="$seconds" -timeout=60 \
     -rss_limit_mb=2048 -artifact_prefix="$found/$target/" -print_final_stats=1 $dictionary \
     "$found/$target/corpus" $saved || bad="$bad $target"
 done

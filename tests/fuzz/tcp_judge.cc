@@ -97,14 +97,20 @@ size_t Judge::Slots(const Told::Payload& message) const {
 
 void Judge::CheckMemory() {
   size_t least = 0;
-  size_t promised = 0;  // of large payloads, which take memory as they arrive
+  size_t promised = 0;  // at most beyond it, of large payloads: they take memory as they arrive
   for (size_t i = 0; i < states_.size(); ++i) {
     FUZZ_CHECK(states_[i] != State::kAdmitting);
     if (states_[i] != State::kLive) continue;
     const Told::Payload& message = told_.messages[i];
     (message.body + message.attachment > kSmallPayloadBytes ? promised : least) += Slots(message);
   }
-  for (const auto& [ticket, message] : held_) least += Slots(told_.messages[ticket - 1]);
+  for (const auto& [ticket, held] : held_) {
+    const Told::Payload& message = told_.messages[ticket - 1];
+    const uint64_t bytes = message.body + message.attachment;
+    // Of a large one what was filled counts, or all of a slot that was warm.
+    least += bytes > kSmallPayloadBytes ? bytes : Slots(message);
+    if (bytes > kSmallPayloadBytes) promised += Slots(message);
+  }
   const size_t leased = pool_.stats().leased_bytes;
   // A place of our own for an attachment of no bytes is kept, too.
   const size_t extra = leased - least;

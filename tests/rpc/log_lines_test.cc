@@ -128,7 +128,43 @@ TEST_CASE("a connection that is refused is a warning on both sides") {
         world.server->stats().connections_refused);
   CHECK(lines.Count(LogLevel::kWarning, {"server: "}) ==
         world.server->stats().connections_refused);  // one each
-  CHECK(lines.Count(LogLevel::kWarning, {"channel: lost ", kServer, "max_connections"}) >= 1);
+  CHECK(lines.Count(LogLevel::kWarning,
+                    {"channel: ", kServer, "max_connections", "trying again"}) >= 1);
+}
+
+TEST_CASE("a call to a server with no room for the connection was not sent") {
+  Served world({.max_connections = 1});
+  const Channel first = world.Dial();
+  Channel second = world.Dial();
+  Probe::Client client(second);
+  absl::Status ended;
+  client.AsyncDo(Asking(client, ""), {},
+                 [&](const absl::StatusOr<Msg<Answer>>& reply) { ended = reply.status(); });
+  world.Settle();
+  INFO(ended);
+  CHECK(absl::IsResourceExhausted(ended));
+  CHECK(OutcomeOf(ended) == Outcome::kNotSent);
+}
+
+TEST_CASE("a handler that throws or replies nothing is a warning of its server, with the caller") {
+  const Lines lines(LogLevel::kWarning);
+  Served world;
+  Channel channel = world.Dial();
+  Probe::Client client(channel);
+  const auto ask = [&](const std::string& what) {
+    client.AsyncDo(Asking(client, what), {}, [](const absl::StatusOr<Msg<Answer>>&) {});
+    world.Settle();
+  };
+  ask("throw");
+  CHECK(lines.Count(LogLevel::kWarning, {"server: the handler of ", "Probe/Do threw: ",
+                                         "thrown by the test", "called by ", kClient}) == 1);
+  ask("no_reply");
+  CHECK(lines.Count(LogLevel::kWarning,
+                    {"server: the handler of ", "without a reply", "called by ", kClient}) == 1);
+  ask("fine");
+  CHECK(lines.size() == 2);
+  for (int i = 0; i < 1000; ++i) ask("throw");
+  CHECK(lines.size() < 2 + 2 * LogThrottle::kBurst);
 }
 
 TEST_CASE("a refused call is said for those who look closely") {

@@ -1,5 +1,6 @@
 // Whether this build has a sanitizer, with an allocator and a pace of its own: kSanitized, and
-// FARCALL_TEST_SANITIZED for what does not compile otherwise.
+// FARCALL_TEST_SANITIZED for what does not compile otherwise. FARCALL_TEST_NEEDS_DESCRIPTORS: UBSan
+// looks at an object's type through a pipe, and ends the process when it gets none.
 
 #ifndef FARCALL_TESTS_RPC_SANITIZED_H_
 #define FARCALL_TESTS_RPC_SANITIZED_H_
@@ -9,6 +10,12 @@
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define FARCALL_TEST_SANITIZED 1
+#endif
+#endif
+
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+#define FARCALL_TEST_NEEDS_DESCRIPTORS 1
 #endif
 #endif
 

@@ -196,7 +196,6 @@ TEST_CASE("one connection more than the server takes is refused with the limit")
   {
     const auto second = world.Connect();
     world.Settle();
-    second->Next(FrameType::kHello);
     CheckEnded(*second, absl::StatusCode::kResourceExhausted, "max_connections");
   }
   CHECK(world.server->stats().connections_refused == 1);

@@ -47,6 +47,11 @@ inline constexpr size_t kReadBufferBytes = size_t{64} << 10;
 inline constexpr size_t kMaxGather = 128;
 inline constexpr size_t kMaxGatherBytes = size_t{1} << 20;
 
+// Regions of so few bytes each on average, and together, are copied into one first: sendmsg costs
+// 150 ns more than send, and some 15 ns a region.
+inline constexpr size_t kJoinedRegionBytes = 256;
+inline constexpr size_t kJoinedBytes = size_t{8} << 10;
+
 // A large payload leaves in pieces of this size, one a system call. Each piece wakes the peer and
 // ends in a segment that is not full: four pieces of 256 KiB made the round trip of 1 MiB 1.8 times
 // as long as one piece of 1 MiB.

@@ -29,7 +29,7 @@ uint32_t TransferAfter(uint64_t begun) {
 class SendQueue::Planner {
  public:
   Planner(SendBatch& batch, size_t skip) : batch_(batch), skip_(skip) {
-    batch.count = batch.bytes = batch.planned = 0;
+    batch.count = batch.bytes = batch.small_payload = batch.planned = 0;
   }
 
   bool full() const {
@@ -49,8 +49,10 @@ class SendQueue::Planner {
     Add(outgoing.front.data(), outgoing.front_bytes);
     if (outgoing.front_bytes == kPrefixBytes) Add(message.head.data(), message.head.size());
     if (outgoing.large) return;
+    const size_t before = batch_.bytes;
     Add(message.body.data(), message.body.size());
     Add(message.attachment.data(), message.attachment.size());
+    batch_.small_payload += batch_.bytes - before;
   }
 
   // `outgoing`'s chunk_bytes say how long it is.

@@ -34,8 +34,9 @@ namespace farcall::tcp {
 // What goes to the kernel in one call. Only its regions concern the caller; a loop needs one.
 struct SendBatch {
   std::array<iovec, kMaxGather> regions;
-  size_t count = 0;  // regions in use
-  size_t bytes = 0;  // their sum
+  size_t count = 0;          // regions in use
+  size_t bytes = 0;          // their sum
+  size_t small_payload = 0;  // of it, bodies and attachments of small messages
 
   // The records that the regions make up, in order.
   enum class Kind : uint8_t { kNone, kControl, kMessage, kChunk };

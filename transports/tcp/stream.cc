@@ -89,7 +89,7 @@ ConnectionInfo Stream::info() const {
   counters.bytes_sent = queue_.bytes_sent();
   counters.messages_received = assembler_.messages_received();
   counters.bytes_received = assembler_.bytes_received();
-  counters.payload_bytes_copied = assembler_.payload_bytes_copied();
+  counters.payload_bytes_copied += assembler_.payload_bytes_copied();
   counters.queued_messages = queue_.queued_messages();
   counters.queued_bytes = queue_.queued_bytes();
   return {options_.transport, options_.peer, options_.local, counters};

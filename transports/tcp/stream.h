@@ -126,6 +126,7 @@ class Stream final : public std::enable_shared_from_this<Stream>,
 
   // ---- sending (stream_write.cc) ----
   void Flush();
+  ssize_t SendOnce(const SendBatch& batch);
   void OnWritable(const boost::system::error_code& error);
   void WaitWritable();
   void OnWriteFailed(int error);

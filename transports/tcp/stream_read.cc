@@ -157,7 +157,8 @@ size_t Stream::Poll() {
     empty_polls_ = 0;
     return 1;
   }
-  if (++empty_polls_ % kPollsPerYield == 0) ::sched_yield();
+  if (++empty_polls_ % kPollsPerYield != 0) return 0;
+  ::sched_yield();
   if (loop_.now() - last_hot_ > kHotIdle) {
     GetCold();
     WaitReadable();

@@ -2,7 +2,10 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include "farcall/transports/tcp/errors.h"
@@ -24,10 +27,7 @@ void Stream::Flush() {
       break;
     }
     queue_.Gather(batch);
-    msghdr message{};
-    message.msg_iov = batch.regions.data();
-    message.msg_iovlen = batch.count;
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL);
+    const ssize_t sent = SendOnce(batch);
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -46,6 +46,28 @@ void Stream::Flush() {
     }
   }
   if (written > 0) GetHot();  // an answer will come
+}
+
+// What the kernel took of it, or -1 and errno.
+ssize_t Stream::SendOnce(const SendBatch& batch) {
+  const int fd = socket_.native_handle();
+  if (batch.count == 1) {
+    return ::send(fd, batch.regions[0].iov_base, batch.regions[0].iov_len, MSG_NOSIGNAL);
+  }
+  if (batch.bytes <= std::min(kJoinedBytes, batch.count * kJoinedRegionBytes)) {
+    std::byte joined[kJoinedBytes];
+    size_t bytes = 0;
+    for (const iovec& region : std::span(batch.regions).first(batch.count)) {
+      std::memcpy(joined + bytes, region.iov_base, region.iov_len);
+      bytes += region.iov_len;
+    }
+    counters_.payload_bytes_copied += batch.small_payload;
+    return ::send(fd, joined, bytes, MSG_NOSIGNAL);
+  }
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(batch.regions.data());  // has no const form
+  message.msg_iovlen = batch.count;
+  return ::sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
 void Stream::WaitWritable() {
