@@ -71,7 +71,7 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
     if (!moved.ok()) return moved;
     const ConnectionId& id = *event.request;
     Parameters peer;
-    absl::Status met = DecodeParameters(event.private_data, peer);
+    absl::Status met = Wire::CheckPeer(event, peer);
     if (!met.ok()) {
       Reject(*event.request, met);
       return met;
