@@ -149,13 +149,20 @@ constexpr int kHalfOpen = 50;
 
 // Some connect and say nothing, others ask and do not take the answer. Beside them a connection is
 // made as if they were not there, and in the end they are given up.
-void StopHalfWay(Arena& arena, const ManualClock& clock, const std::string& folder,
-                 const std::string& name) {
+void StopHalfWay() {
+  const softnic::testing::Folder folder;
+  ShmOptions options;
+  options.device.runtime_folder = folder.path();
+  ManualClock clock;  // goes on only while nothing else does
+  const TransportUnderTest subject = ShmSubject(options);
+  Arena arena(subject, Layout::kTwoLoops, {}, &clock);
+  const Pair pair = arena.Connect();
+  const std::string name = NameOf(pair.client);
   std::vector<softnic::FileDescriptor> silent;
   std::vector<std::unique_ptr<Rogue>> rogues;
   for (int i = 0; i < kHalfOpen; ++i) {
-    silent.push_back(softnic::ConnectTo(*softnic::SocketPath(folder, name)).value());
-    rogues.push_back(std::make_unique<Rogue>(arena, folder));
+    silent.push_back(softnic::ConnectTo(*softnic::SocketPath(folder.path(), name)).value());
+    rogues.push_back(std::make_unique<Rogue>(arena, folder.path()));
     rogues.back()->Connect(name);
   }
   const TimePoint since = clock.Now();
@@ -165,27 +172,15 @@ void StopHalfWay(Arena& arena, const ManualClock& clock, const std::string& fold
   arena.RunFor(rdma::kAcceptTimeout + seconds(1));
   for (const auto& rogue : rogues) CHECK(rogue->RunUntil([&] { return rogue->gone(); }));
   arena.ExpectAlive(healthy);
-  healthy.client.Destroy();
-  healthy.server.Destroy();
+  arena.ExpectAlive(pair);
+  arena.Finish();
 }
 
 TEST_CASE("fifty handshakes that stop half way hold up nobody, and are given up in time") {
-  const softnic::testing::Folder folder;
-  ShmOptions options;
-  options.device.runtime_folder = folder.path();
-  // Time goes on only while nothing else does.
-  ManualClock clock;
-  const TransportUnderTest subject = ShmSubject(options);
-  Arena arena(subject, Layout::kTwoLoops, {}, &clock);
-  const Pair pair = arena.Connect();
-  const std::string name = NameOf(pair.client);
-  StopHalfWay(arena, clock, folder.path(), name);  // what is made once is made now
-  arena.RunFor(seconds(1));
+  StopHalfWay();  // what is made once is made now
   const size_t descriptors = hostile::Usage::Now().descriptors;
-  for (int i = 0; i < 3; ++i) StopHalfWay(arena, clock, folder.path(), name);
-  CHECK(arena.RunUntil([&] { return hostile::Usage::Now().descriptors == descriptors; }));
-  arena.ExpectAlive(pair);
-  arena.Finish();
+  StopHalfWay();
+  CHECK(hostile::Usage::Now().descriptors == descriptors);
 }
 
 TEST_CASE("a client that falls silent right after its handshake is the caller's to give up") {

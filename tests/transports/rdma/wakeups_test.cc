@@ -44,7 +44,7 @@ class Player final : private Receiver {
     connected_ = true;
   }
   void Play() {
-    for (uint64_t more = std::min<uint64_t>(1 + random_() % 8, left_.load()); more > 0; --more) {
+    for (uint64_t more = std::min<uint64_t>(1 + random_() % 16, left_.load()); more > 0; --more) {
       --left_;
       Send(/*turn=*/more == 1);
       if (random_() % 4 == 0) Pause();
