@@ -18,7 +18,7 @@ constexpr uint64_t kSpinsPerClockRead = 16;
 // sockets have something, and twice as rarely each time that they have nothing, until it is as rare
 // as kQuietAsioPoll.
 constexpr uint64_t kSpinsPerAsioPoll = 64;
-constexpr Duration kQuietAsioPoll = std::chrono::microseconds(100);
+constexpr Duration kQuietAsioPoll = std::chrono::microseconds(250);
 // End-of-turn tasks that add themselves again do not keep the loop from its sockets.
 constexpr size_t kMaxEndOfTurnTasks = 10000;
 // A driver that comes to its timers later than this was held up: its process was stopped, its

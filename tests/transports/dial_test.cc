@@ -29,10 +29,9 @@ TEST_CASE("what is not served is said, with what is") {
     const absl::Status status = For(address).status();
     CHECK(status.code() == (address[0] == 'c' ? absl::StatusCode::kInvalidArgument
                                               : absl::StatusCode::kUnimplemented));
-    CHECK_THAT(std::string(status.message()), Catch::Matchers::StartsWith(address) &&
-                                                  Catch::Matchers::Contains("tcp://") &&
-                                                  Catch::Matchers::Contains("shm://") &&
-                                                  Catch::Matchers::Contains("loopback://"));
+    CHECK_THAT(std::string(status.message()),
+               Catch::Matchers::StartsWith(address) && Catch::Matchers::Contains("tcp://") &&
+                   Catch::Matchers::Contains("shm://") && Catch::Matchers::Contains("loopback://"));
   }
 }
 

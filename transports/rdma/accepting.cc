@@ -34,10 +34,11 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
 
   EventLoop& loop() { return loop_; }
 
-  void Answer(ConnectionEvent event) {
+  // `crowded`: too many are here already.
+  void Answer(ConnectionEvent event, bool crowded) {
     absl::StatusOr<std::shared_ptr<LoopDevice>> device =
         LoopDevice::Of(loop_, accepting_->device());
-    absl::Status answered = device.ok() ? TryAnswer(event, *device) : device.status();
+    absl::Status answered = device.ok() ? TryAnswer(event, *device, crowded) : device.status();
     if (answered.ok()) return;
     if (LogEnabled(LogLevel::kWarning)) {
       LogThrottle first;
@@ -65,13 +66,16 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
     Acceptance& acceptance_;
   };
 
-  absl::Status TryAnswer(ConnectionEvent& event, const std::shared_ptr<LoopDevice>& device) {
+  absl::Status TryAnswer(ConnectionEvent& event, const std::shared_ptr<LoopDevice>& device,
+                         bool crowded) {
     // First of all: from now on the request has to do with this loop only.
     absl::Status moved = event.request->MoveTo(device->channel());
     if (!moved.ok()) return moved;
     const ConnectionId& id = *event.request;
     Parameters peer;
-    absl::Status met = Wire::CheckPeer(event, peer);
+    absl::Status met =
+        crowded ? absl::ResourceExhaustedError("too many connections are being accepted: try again")
+                : Wire::CheckPeer(event, peer);
     if (!met.ok()) {
       Reject(*event.request, met);
       return met;
@@ -187,11 +191,13 @@ bool Accepting::TakeOne() {
 
 void Accepting::Answer(EventLoop& loop, ConnectionEvent event) {
   auto acceptance = std::make_shared<Acceptance>(shared_from_this(), loop);
+  bool crowded = false;
   {
     MutexLock lock(mutex_);
+    crowded = pending_.size() >= kMaxPendingAccepts;
     if (!stopped_) pending_.push_back(acceptance);
   }
-  acceptance->Answer(std::move(event));
+  acceptance->Answer(std::move(event), crowded);
   MutexLock lock(mutex_);
   if (!stopped_) return;
   // Stopped meanwhile: DropPending may have been here before.

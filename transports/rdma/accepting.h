@@ -6,7 +6,6 @@
 #define FARCALL_TRANSPORTS_RDMA_ACCEPTING_H_
 
 #include <condition_variable>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>

@@ -20,15 +20,21 @@ class Fifo {
   T& front() { return (*this)[0]; }
   T& back() { return (*this)[size_ - 1]; }
 
-  void Push(T item) {
+  void Push(T item) { Add() = std::move(item); }
+  // The place of one more, which holds what an earlier one left.
+  T& Add() {
     if (size_ == items_.size()) Grow();
-    items_[(first_ + size_++) & (items_.size() - 1)] = std::move(item);
+    return items_[(first_ + size_++) & (items_.size() - 1)];
   }
   T Pop() {
     T& item = front();
+    Drop();
+    return std::move(item);
+  }
+  // The same for one that was moved from.
+  void Drop() {
     first_ = (first_ + 1) & (items_.size() - 1);
     --size_;
-    return std::move(item);
   }
   void Clear() {
     while (!empty()) (void)Pop();

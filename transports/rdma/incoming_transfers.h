@@ -99,6 +99,9 @@ class IncomingTransfers {
     actions.swap(actions_);
   }
 
+  // Some want memory.
+  bool waiting() const { return !small_waiting_.empty() || !large_waiting_.empty(); }
+  bool has_actions() const { return !actions_.empty(); }
   size_t size() const { return transfers_.size(); }        // transfers whose memory is held
   uint32_t unanswered() const { return unanswered_; }      // RTS without a FIN
   uint64_t announced_bytes() const { return announced_; }  // of them, payload

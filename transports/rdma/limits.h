@@ -101,6 +101,8 @@ inline constexpr size_t kMaxReasonBytes = 56;
 
 // A connection that was accepted and of which the peer says nothing more is dropped.
 inline constexpr Duration kAcceptTimeout = std::chrono::seconds(5);
+// More of those at once are refused: each has its receives posted.
+inline constexpr size_t kMaxPendingAccepts = 256;
 
 // One part in so many of a pool is for small messages alone, as everywhere.
 inline constexpr size_t kSmallShare = 4;

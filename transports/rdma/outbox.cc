@@ -25,17 +25,22 @@ absl::Status Outbox::CheckRoom(const Message& message, Charge charge) const {
   return absl::OkStatus();
 }
 
-Ticket Outbox::Push(Message message, SendDone done) {
+Ticket Outbox::Push(Message&& message, SendDone&& done) {
   const Charge charge{message.held_bytes(), message.payload_bytes() > kSmallPayloadBytes};
   absl::Status room = CheckRoom(message, charge);
   if (!room.ok()) return Reject(std::move(message), std::move(done), std::move(room));
   ++messages_;
   (charge.large ? large_bytes_ : small_bytes_) += charge.bytes;
-  waiting_.Push({++last_ticket_, false, charge, std::move(message), std::move(done)});
+  Item& item = waiting_.Add();
+  item.ticket = ++last_ticket_;
+  item.withdrawn = false;
+  item.charge = charge;
+  item.message = std::move(message);
+  item.done = std::move(done);
   return last_ticket_;
 }
 
-Ticket Outbox::Reject(Message message, SendDone done, absl::Status status) {
+Ticket Outbox::Reject(Message&& message, SendDone&& done, absl::Status status) {
   End(std::move(done), {std::move(status), false, std::move(message)});
   return ++last_ticket_;
 }
@@ -63,7 +68,7 @@ bool Outbox::Withdraw(Ticket ticket) {
 }
 
 Outbox::Item* Outbox::Front() {
-  while (!waiting_.empty() && waiting_.front().withdrawn) (void)waiting_.Pop();
+  while (!waiting_.empty() && waiting_.front().withdrawn) waiting_.Drop();
   return waiting_.empty() ? nullptr : &waiting_.front();
 }
 
@@ -76,7 +81,7 @@ void Outbox::FailAll(const absl::Status& status) {
   while (Item* const item = Front()) {
     Release(item->charge);
     End(std::move(item->done), {status, false, std::move(item->message)});
-    (void)waiting_.Pop();
+    waiting_.Drop();
   }
 }
 

@@ -39,19 +39,34 @@ class Outbox {
   explicit Outbox(const TransportLimits& limits) : limits_(limits) {}
 
   // Contract's Send. A message that does not fit has ended.
-  Ticket Push(Message message, SendDone done);
+  Ticket Push(Message&& message, SendDone&& done);
   // Ends a message unsent.
-  Ticket Reject(Message message, SendDone done, absl::Status status);
+  Ticket Reject(Message&& message, SendDone&& done, absl::Status status);
   // Contract's Withdraw. False: it does not wait here.
   bool Withdraw(Ticket ticket);
 
   // The message to leave next; nullptr: none.
   Item* Front();
-  // Takes it out; it stays charged until Release.
-  Item Pop() { return waiting_.Pop(); }
+  // Takes it out; it stays charged until Release. Its `done` was moved from, and of its message
+  // what is still to be used.
+  void DropFront() {
+    Message& message = waiting_.front().message;
+    message.body.Reset();
+    message.attachment.Reset();
+    if (message.head.spilled_bytes() > 0) message.head = Head();
+    waiting_.Drop();
+  }
   void Release(Charge charge);
 
-  void End(SendDone done, SendResult result) {
+  // The message has left.
+  void EndSent(SendDone&& done) {
+    if (!done) return;
+    Ended& ended = ended_.emplace_back();
+    ended.done = std::move(done);
+    ended.result.sent = true;
+  }
+  // It has not, or nobody knows.
+  void End(SendDone&& done, SendResult&& result) {
     if (done) ended_.push_back({std::move(done), std::move(result)});
   }
   // Ends all that wait.

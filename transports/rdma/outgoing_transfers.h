@@ -77,6 +77,7 @@ class OutgoingTransfers {
     actions.swap(actions_);
   }
 
+  bool has_actions() const { return !actions_.empty(); }
   uint32_t open() const { return open_; }            // RTS that may have no FIN yet
   size_t size() const { return transfers_.size(); }  // transfers whose memory is held
   uint64_t zombie_bytes() const { return zombie_bytes_; }

@@ -34,7 +34,7 @@ class RdmaTransport final : public Transport {
 }  // namespace
 
 std::shared_ptr<Transport> MakeRdmaTransport(std::string scheme, RdmaDeviceFactory device,
-                                             RdmaOptions options) {
+                                             const RdmaOptions& options) {
   auto settings = std::make_shared<rdma::Settings>();
   settings->scheme = std::move(scheme);
   settings->send_budget =
@@ -42,7 +42,7 @@ std::shared_ptr<Transport> MakeRdmaTransport(std::string scheme, RdmaDeviceFacto
   settings->receive_budget =
       std::make_shared<rdma::Budget>(options.receive_pool_bytes, "RdmaOptions::receive_pool_bytes");
   settings->device = std::make_unique<rdma::DeviceHolder>(std::move(device));
-  settings->options = std::move(options);
+  settings->options = options;
   return std::make_shared<RdmaTransport>(std::move(settings));
 }
 

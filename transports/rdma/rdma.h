@@ -65,7 +65,7 @@ using RdmaDeviceFactory = std::function<absl::StatusOr<std::shared_ptr<rdma::Dev
 // connections' pool. Connections keep what they need of the transport; it may go before them.
 // Options out of bounds are said by Connect and Listen: INVALID_ARGUMENT.
 std::shared_ptr<Transport> MakeRdmaTransport(std::string scheme, RdmaDeviceFactory device,
-                                             RdmaOptions options = {});
+                                             const RdmaOptions& options = {});
 
 // What an RDMA connection did, beside ConnectionCounters.
 struct RdmaCounters {

@@ -26,7 +26,7 @@ bool IsName(const std::string& name) {
 std::shared_ptr<Transport> MakeShmTransport(ShmOptions options) {
   return MakeRdmaTransport(
       kScheme, [device = std::move(options.device)] { return softnic::MakeSoftnicDevice(device); },
-      std::move(options.rdma));
+      options.rdma);
 }
 
 absl::Status CheckShmEndpoint(const Endpoint& endpoint) {

@@ -35,7 +35,7 @@ absl::StatusOr<std::shared_ptr<Wire>> Wire::Create(std::shared_ptr<LoopDevice> d
   absl::Status status = wire->SetUp();
   if (status.ok()) return wire;
   wire->GiveUp();
-  return wire->Named(std::move(status));
+  return wire->Named(status);
 }
 
 Wire::Wire(std::shared_ptr<LoopDevice> device, std::unique_ptr<ConnectionId> id,
@@ -239,7 +239,7 @@ RdmaCounters Wire::counters() const {
 }
 
 // With the peer's name in front, once: the device's messages may have it.
-absl::Status Wire::Named(absl::Status status) const {
+absl::Status Wire::Named(const absl::Status& status) const {
   if (absl::StartsWith(status.message(), names_.peer)) return status;
   return absl::Status(status.code(), absl::StrCat(names_.peer, ": ", status.message()));
 }
@@ -321,11 +321,11 @@ void Wire::OnFailed(const Completion& completion, WorkId id) {
 }
 
 // The queue pair is of no use any more, for the reason `status` or one that came before.
-void Wire::Fail(absl::Status status) {
+void Wire::Fail(const absl::Status& status) {
   if (cause_.ok()) {
     // A dead completion queue is silent, and the first that is heard may be the peer's going.
     const absl::Status queue = queue_ != nullptr ? queue_->queue->status() : absl::OkStatus();
-    cause_ = Named(queue.ok() ? std::move(status) : queue);
+    cause_ = Named(queue.ok() ? status : queue);
     if (cause_.code() != absl::StatusCode::kUnavailable && LogEnabled(LogLevel::kWarning)) {
       device_->warnings().Warn(loop_.now(), absl::StrCat("closing connection: ", cause_.message()));
     }
@@ -435,7 +435,7 @@ void Wire::DestroyQueuePair() {
 
 void Wire::KeepHouse() {
   if (!live()) return;
-  const bool wants_memory = incoming_->WantsMemory().has_value();
+  const bool wants_memory = incoming_->waiting();
   if (!wants_memory && outgoing_->zombie_bytes() == 0) return;
   const TimePoint when = loop_.now() + (wants_memory ? kMemoryRetry : kZombieCheck);
   if (housekeeping_timer_.armed() && housekeeping_timer_.deadline() <= when) return;

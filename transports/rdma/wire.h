@@ -77,7 +77,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
 
   // ---- the contract's Connection ----
   void Start(Receiver& receiver);
-  Ticket Send(Message message, SendDone done);
+  Ticket Send(Message&& message, SendDone&& done);
   void Withdraw(Ticket ticket);
   void Abandon(Ticket ticket, absl::Status status);
   void Close(absl::Status status);
@@ -130,7 +130,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   void OnEvent(ConnectionEvent& event) override;
   void Resume() override;
   void RunDones();
-  void Fail(absl::Status status);
+  void Fail(const absl::Status& status);
   void Violation(const absl::Status& rule);
   void Shut(absl::Status status);
   void Linger();
@@ -143,7 +143,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   bool live() const { return pair_ != nullptr && !shut_; }
   void FlushSoon() { device_->FlushSoon(place_); }
   void ResumeSoon() { device_->ResumeSoon(place_); }
-  absl::Status Named(absl::Status status) const;
+  absl::Status Named(const absl::Status& status) const;
 
   // ---- receiving (wire_receive.cc) ----
   void OnArrival(Arrival arrival);
@@ -154,7 +154,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   absl::Status TakeHead(std::span<const std::byte> bytes, Message& message);
   absl::Status TakeParts(const Envelope& envelope, const Layout& layout, Arrival arrival,
                          Buffer attachment, Message& message, bool& lent);
-  void Deliver(Ticket ticket, Message message);
+  void Deliver(Ticket ticket, Message&& message);
   void DeliverInOrder();
   void TellAbandoned();
 
@@ -231,8 +231,8 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   std::vector<Outbox::Ended> ending_;  // kept for its capacity
   SendSlots slots_;
   Fifo<Control> controls_;
-  Fifo<uint32_t> revokes_;     // transfers whose windows are to be invalidated
-  std::vector<Message> sent_;  // of the list that is gathered: freed when it was posted
+  Fifo<uint32_t> revokes_;    // transfers whose windows are to be invalidated
+  std::vector<Buffer> sent_;  // inline, of the list that is gathered: freed when it was posted
   absl::flat_hash_map<uint32_t, Outbox::Charge> offered_;  // by transfer
   uint32_t sends_ = 0;                                     // SENDs, modulo 2^32
   bool speak_first_ = false;                               // the active side's first SEND is due

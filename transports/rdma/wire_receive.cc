@@ -34,7 +34,7 @@ void Wire::TakeIn(Arrival arrival) {
   ++counters_.receive_calls;
   absl::Status posted = PostReceive(receives_->Take());
   if (!posted.ok()) {
-    Fail(std::move(posted));
+    Fail(posted);
     return Shut(cause_);
   }
   const std::span<const std::byte> received = receives_->Received(arrival.buffer, arrival.bytes);
@@ -137,8 +137,10 @@ absl::Status Wire::TakeParts(const Envelope& envelope, const Layout& layout, Arr
   }
   if (body + rest == 0) return absl::OkStatus();
   if (receives_->may_lend()) {
+    Buffer lent_rest;
     receives_->Lend(arrival.buffer, {layout.body, body}, {layout.attachment, rest}, message.body,
-                    rest > 0 ? message.attachment : attachment);
+                    lent_rest);
+    if (rest > 0) message.attachment = std::move(lent_rest);
     lent = true;
     return absl::OkStatus();
   }
@@ -177,7 +179,7 @@ absl::Status Wire::OnRts(const Envelope& envelope, std::span<const std::byte> re
 
 // ---- to the receiver ----
 
-void Wire::Deliver(Ticket ticket, Message message) {
+void Wire::Deliver(Ticket ticket, Message&& message) {
   ++counters_.messages_received;
   counters_.bytes_received += message.head.size() + message.payload_bytes();
   receiver_->OnMessage(ticket, std::move(message));
@@ -190,6 +192,7 @@ void Wire::DeliverInOrder() {
 }
 
 void Wire::TellAbandoned() {
+  if (abandoned_.empty()) return;
   std::vector<Told> abandoned = std::exchange(abandoned_, {});
   for (Told& told : abandoned) {
     if (shut_) return;

@@ -26,7 +26,7 @@ struct LeadWriter {
 
 }  // namespace
 
-Ticket Wire::Send(Message message, SendDone done) {
+Ticket Wire::Send(Message&& message, SendDone&& done) {
   assert(loop_.IsDriver());
   if (shut_ || !cause_.ok()) {
     const absl::Status& why = shut_ ? close_status_ : cause_;
@@ -53,8 +53,10 @@ void Wire::Flush() {
   if (shut_ || !outgoing_.has_value()) return;
   TellAbandoned();
   Perform();
-  if (!shut_) FindMemory();
-  Perform();
+  if (!shut_ && incoming_->waiting()) {
+    FindMemory();
+    Perform();
+  }
   if (!shut_ && cause_.ok()) {
     PostAll();
     KeepHouse();
@@ -176,23 +178,22 @@ bool Wire::PostEager(Outbox::Item& item, const Layout& layout) {
   AddSend(lead->bytes.first(lead_bytes), lead->key, gather ? &last : nullptr, inlined);
   CountSent(message);
   ++tallies_.eager_messages;
-  Outbox::Item posted = outbox_.Pop();
-  outbox_.Release(posted.charge);
-  outbox_.End(std::move(posted.done), {absl::OkStatus(), true, {}});
   if (inlined) {
-    sent_.push_back(std::move(posted.message));
+    if (gather) sent_.push_back(std::move(last));
   } else if (gather || lead->staged) {
-    Buffer& leased =
-        !posted.message.attachment.empty() ? posted.message.attachment : posted.message.body;
-    slots_.Lease(sends_, gather ? std::move(leased) : Buffer(), std::move(lead->staged));
+    slots_.Lease(sends_, gather ? std::move(last) : Buffer(), std::move(lead->staged));
   }
+  outbox_.Release(item.charge);
+  outbox_.EndSent(std::move(item.done));
+  outbox_.DropFront();
   return true;
 }
 
 bool Wire::EndUnsent(const absl::Status& status) {
-  Outbox::Item item = outbox_.Pop();
+  Outbox::Item& item = *outbox_.Front();
   outbox_.Release(item.charge);
   outbox_.End(std::move(item.done), {status, false, std::move(item.message)});
+  outbox_.DropFront();
   return true;
 }
 
@@ -217,11 +218,11 @@ bool Wire::PostOffer(Outbox::Item& item) {
   const MessageSizes sizes{item.message.body.size(), item.message.attachment.size()};
   const Layout layout = LayoutOf(Kind::kRts, item.message.head.size(), sizes);
   // The RTS takes the slot behind the BINDs, and its front: nobody else's.
-  Outbox::Item popped = outbox_.Pop();
-  CountSent(popped.message);
+  CountSent(item.message);
   const uint32_t transfer =
-      outgoing_->Begin(popped.ticket, std::move(popped.message), std::move(popped.done));
-  offered_.emplace(transfer, popped.charge);
+      outgoing_->Begin(item.ticket, std::move(item.message), std::move(item.done));
+  offered_.emplace(transfer, item.charge);
+  outbox_.DropFront();
   ++tallies_.rendezvous_messages;
   const Message& message = outgoing_->message(transfer);
   Windows::Pair bound;
@@ -326,7 +327,7 @@ void Wire::Ring() {
   sent_.clear();
   ++tallies_.doorbells;
   ++counters_.send_calls;
-  if (!status.ok()) Fail(std::move(status));
+  if (!status.ok()) Fail(status);
 }
 
 }  // namespace farcall::rdma

@@ -9,6 +9,7 @@ namespace farcall::rdma {
 // Until there is nothing to do. Calls the receiver back, who may shut this wire; what is to be done
 // then is done without calling.
 void Wire::Perform() {
+  if (!outgoing_->has_actions() && !incoming_->has_actions()) return;
   if (std::exchange(performing_, true)) return;  // the one that runs goes on until there are none
   OutgoingTransfers::Actions outgoing = std::move(outgoing_actions_);
   IncomingTransfers::Actions incoming = std::move(incoming_actions_);

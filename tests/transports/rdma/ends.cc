@@ -126,7 +126,7 @@ ConnectionEvent End::NextEvent(End& other) {
   return event;
 }
 
-Pair::Pair(Device& device, std::string address, EndOptions active_options,
+Pair::Pair(Device& device, const std::string& address, EndOptions active_options,
            EndOptions passive_options)
     : active(device, active_options), passive(device, passive_options) {
   using Kind = ConnectionEvent::Kind;

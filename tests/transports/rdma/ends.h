@@ -66,7 +66,7 @@ class End {
 // Two ends of a device, connected: `active` has connected to `passive`.
 class Pair {
  public:
-  explicit Pair(Device& device, std::string address, EndOptions active = {},
+  explicit Pair(Device& device, const std::string& address, EndOptions active = {},
                 EndOptions passive = {});
 
   // Nothing completes and nothing happens in the next turns of both.

@@ -33,7 +33,8 @@ inline TransportUnderTest ShmSubject(ShmOptions options) {
 
 // An arena and a connection in it.
 struct Scene {
-  explicit Scene(ShmOptions options = {}, Layout layout = Layout::kTwoLoops, bool start = true)
+  explicit Scene(const ShmOptions& options = {}, Layout layout = Layout::kTwoLoops,
+                 bool start = true)
       : subject(ShmSubject(options)),
         arena(subject, layout, options.rdma.limits),
         pair(arena.Connect(start)),

@@ -262,6 +262,7 @@ TEST_CASE("of many regions that were allocated at once the last can be read at o
   const auto device = Make({.runtime_folder = folder.path()});
   rdma::testing::Pair pair(*device, "regions");
   std::vector<std::unique_ptr<MemoryRegion>> regions;
+  regions.reserve(2000);
   for (int i = 0; i < 200; ++i) {
     regions.push_back(*pair.passive.domain->Allocate(4096, {.remote_read = true}));
   }
@@ -287,6 +288,7 @@ TEST_CASE(
   const auto device = Make({.runtime_folder = folder.path()});
   rdma::testing::Pair pair(*device, "regions");
   std::vector<std::unique_ptr<MemoryRegion>> regions;
+  regions.reserve(2000);
   const auto allocate = [&](size_t count) {
     for (size_t i = 0; i < count; ++i) {
       regions.push_back(*pair.passive.domain->Allocate(4096, {.remote_read = true}));
@@ -318,6 +320,7 @@ TEST_CASE("a read of memory whose notice never comes ends") {
   const auto device = Make({.runtime_folder = folder.path()});
   rdma::testing::Pair pair(*device, "regions");
   std::vector<std::unique_ptr<MemoryRegion>> regions;
+  regions.reserve(2000);
   for (int i = 0; i < 1000; ++i) {
     regions.push_back(*pair.passive.domain->Allocate(4096, {.remote_read = true}));
   }

@@ -28,7 +28,6 @@ namespace {
 using namespace rdma;
 using rdma::testing::End;
 using rdma::testing::EndOptions;
-using rdma::testing::TurnUntil;
 using Kind = ConnectionEvent::Kind;
 
 constexpr size_t kInto = size_t{512} << 10;
