@@ -110,8 +110,8 @@ void Start(Probe::Client& client, GivenUp& call, uint64_t number, size_t bytes, 
   ++under_way;
   client.AsyncDo(Request(client, number, bytes), {.timeout = timeout},
                  asio::bind_cancellation_slot(
-                     call.cancel.slot(), [&call, &under_way, number](
-                                             const absl::StatusOr<Msg<Answer>>& answer) {
+                     call.cancel.slot(),
+                     [&call, &under_way, number](const absl::StatusOr<Msg<Answer>>& answer) {
                        call.status = answer.status();
                        call.wrong = answer.ok() && !IsOf(number, (*answer)->data());
                        ++call.ends;

@@ -101,7 +101,8 @@ std::vector<Crime> Lengths() {
       Said("a size of all there is", "no larger payload",
            {.kind = Kind::kMessage, .sizes = {kMax64, 0}}),
       Said("a head above the limit", "a head is at most 4096",
-           {.kind = Kind::kMessage, .head = kMaxHeadBytes + 1}, std::string(kMaxHeadBytes + 1, 'x')),
+           {.kind = Kind::kMessage, .head = kMaxHeadBytes + 1},
+           std::string(kMaxHeadBytes + 1, 'x')),
       {"a head above the limit, of an RTS", "a head is at most 4096",
        [](Victim v) {
          Envelope offer = v.rogue.Offer(1, 9);
@@ -141,8 +142,14 @@ std::vector<Crime> Fields() {
 
 std::vector<Crime> Offers() {
   return {
-      Offered("an RTS of nothing", "at least 1 byte", [](Envelope& e) { e.sizes = {0, 0}; }),
-      Offered("sizes that overflow", "fit 64 bits", [](Envelope& e) { e.sizes = {kMax64, 2}; }),
+      Offered("an RTS of nothing", "at least 1 byte",
+              [](Envelope& e) {
+                e.sizes = {0, 0};
+              }),
+      Offered("sizes that overflow", "fit 64 bits",
+              [](Envelope& e) {
+                e.sizes = {kMax64, 2};
+              }),
       Offered("a body that wraps around", "body that an RTS offers fits 64 bits",
               [](Envelope& e) { e.body.address = kMax64 - 50; }),
       Offered("an attachment that wraps around", "attachment that an RTS offers fits 64 bits",
@@ -316,9 +323,9 @@ TEST_CASE("an RTS whose bytes the peer's device refuses ends its own connection"
     rogue.Say(offer);
     REQUIRE(rogue.RunUntil([&] { return victim.closed().has_value(); }));
     CHECK(victim.closed()->code() == absl::StatusCode::kInternal);
-    CHECK_THAT(std::string(victim.closed()->message()),
-               Contains("READ on queue pair") && Contains("remote access error") &&
-                   Contains(victim.info().peer_address));
+    CHECK_THAT(std::string(victim.closed()->message()), Contains("READ on queue pair") &&
+                                                            Contains("remote access error") &&
+                                                            Contains(victim.info().peer_address));
     CHECK(victim.received() == 0);
     scene.arena.ExpectAlive(scene.pair);
   }

@@ -251,9 +251,8 @@ TEST_CASE("a peer that scans all that it was given finds no byte of another conn
       honest.client.Send(Text(honest.client, bytes, kSecret), number);
       honest.server.Send(Text(honest.server, bytes, kSecret), number);
     }
-    REQUIRE(arena.RunUntil([&] {
-      return honest.client.received() == number && honest.server.received() == number;
-    }));
+    REQUIRE(arena.RunUntil(
+        [&] { return honest.client.received() == number && honest.server.received() == number; }));
   };
   talk();
 

@@ -52,7 +52,8 @@ void Rogue::Connect(const std::string& name, std::span<const std::byte> private_
   REQUIRE(id.ok());
   Await(ConnectionEvent::Kind::kResolved);
   Ready(*std::move(id));
-  REQUIRE(end.id->Connect({.private_data = private_data, .responder_resources = serves_reads}).ok());
+  REQUIRE(
+      end.id->Connect({.private_data = private_data, .responder_resources = serves_reads}).ok());
 }
 
 Endpoint Rogue::Listen() {
@@ -156,8 +157,7 @@ void Rogue::OnCompletion(const rdma::Completion& completion) {
   if (completion.wr_id >= kDepth || completion.status != rdma::CompletionStatus::kSuccess) return;
   const size_t at = kReceives + completion.wr_id * kSlotBytes;
   Envelope envelope;
-  const absl::Status decoded =
-      rdma::DecodeEnvelope({end.memory(at), completion.bytes}, envelope);
+  const absl::Status decoded = rdma::DecodeEnvelope({end.memory(at), completion.bytes}, envelope);
   INFO(decoded);
   CHECK(decoded.ok());  // the engine keeps the rules whatever is done to it
   heard_.push_back(envelope);

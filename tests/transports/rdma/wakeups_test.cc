@@ -90,24 +90,24 @@ TEST_CASE("a million messages at random gaps between loops that sleep: no wake-u
   INFO("seed=" << seed);
   constexpr uint64_t kMessages = kSanitized ? 50'000 : 500'000;  // each time
   std::atomic<uint64_t> left = kMessages;
-  EventLoop client_loop({.mode = ProgressMode::kEvent}), server_loop({.mode = ProgressMode::kEvent});
+  EventLoop client_loop({.mode = ProgressMode::kEvent}),
+      server_loop({.mode = ProgressMode::kEvent});
   ShmOptions options;
   options.rdma.receive_depth = seed == 1 ? 64 : 8;
   const std::shared_ptr<Transport> transport = MakeShmTransport(options);
   Player client(client_loop, seed, left), server(server_loop, seed + 100, left);
-  const auto listener =
-      transport->Listen(NewShmName(), {&server_loop},
-                        [&](EventLoop&, std::unique_ptr<Connection> connection) {
-                          server.Take(std::move(connection));
-                        });
+  const auto listener = transport->Listen(NewShmName(), {&server_loop},
+                                          [&](EventLoop&, std::unique_ptr<Connection> connection) {
+                                            server.Take(std::move(connection));
+                                          });
   REQUIRE(listener.ok());
   std::unique_ptr<Transport::PendingConnect> connecting;
   client_loop.Post([&] {
-    connecting = transport->Connect(
-        client_loop, (*listener)->address(), client_loop.now() + std::chrono::seconds(10),
-        [&](absl::StatusOr<std::unique_ptr<Connection>> connection) {
-          if (connection.ok()) client.Take(*std::move(connection));
-        });
+    connecting = transport->Connect(client_loop, (*listener)->address(),
+                                    client_loop.now() + std::chrono::seconds(10),
+                                    [&](absl::StatusOr<std::unique_ptr<Connection>> connection) {
+                                      if (connection.ok()) client.Take(*std::move(connection));
+                                    });
   });
   REQUIRE(Eventually([&] { return client.connected() && server.connected(); }));
   client_loop.Post([&] { client.Play(); });
