@@ -75,7 +75,7 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
     Parameters peer;
     absl::Status met =
         crowded ? absl::ResourceExhaustedError("too many connections are being accepted: try again")
-                : DecodeParameters(event.private_data, peer);
+                : Wire::CheckPeer(event, peer);
     if (!met.ok()) {
       Reject(*event.request, met);
       return met;

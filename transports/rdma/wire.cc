@@ -151,18 +151,23 @@ absl::Status Wire::Accept() {
   return id_->Accept(OurParameters(bytes));
 }
 
+absl::Status Wire::CheckPeer(const ConnectionEvent& event, Parameters& peer) {
+  absl::Status status = DecodeParameters(event.private_data, peer);
+  if (status.ok() && event.initiator_depth == 0) {
+    return absl::FailedPreconditionError("the peer's device serves no READs");
+  }
+  return status;
+}
+
 absl::Status Wire::MeetPeer(const ConnectionEvent& event) {
   Parameters peer;
-  absl::Status status = DecodeParameters(event.private_data, peer);
+  absl::Status status = CheckPeer(event, peer);
   if (!status.ok()) return status;
   const RdmaOptions& options = settings_->options;
   const Parameters ours = settings_->parameters();
   const Capabilities& can = device_->device().capabilities();
   const uint32_t depth =
       std::min({options.read_depth, can.max_initiator_depth, event.initiator_depth});
-  if (depth == 0) {
-    return absl::FailedPreconditionError("the peer's device serves no READs");
-  }
   peer_receive_bytes_ = std::min(peer.receive_bytes, can.max_send_bytes);
   credits_.emplace(ours.receive_depth, peer.receive_depth);
   OutgoingTransfers::Limits outgoing;

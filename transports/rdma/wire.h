@@ -68,6 +68,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   absl::Status Connect();
   absl::Status Accept();
   // What the peer said of itself in the handshake, `event`. Not OK: this side cannot live with it.
+  static absl::Status CheckPeer(const ConnectionEvent& event, Parameters& peer);
   absl::Status MeetPeer(const ConnectionEvent& event);
   // Established: events of the connection come here from now on.
   void Begin(bool active);
