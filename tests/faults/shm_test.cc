@@ -54,6 +54,20 @@ size_t Resident(pid_t process) {
   return std::stoul(StatusLine(process, "RssAnon")) + std::stoul(StatusLine(process, "RssShmem"));
 }
 
+// How many descriptors a process has, once that has not changed for a while: those of a handshake
+// or of a client that was killed are there for as long as it takes.
+size_t SettledDescriptors(pid_t process) {
+  constexpr int kLooks = 200;  // some ms apart
+  size_t descriptors = 0;
+  int same = 0;
+  CHECK(Eventually([&] {
+    const size_t now = Descriptors(process).size();
+    same = std::exchange(descriptors, now) == now ? same + 1 : 0;
+    return same == kLooks;
+  }));
+  return descriptors;
+}
+
 TEST_CASE("SIGKILL of a server with calls of all sizes in flight: they end and say what they did") {
   const hostile::LogLines log;
   const Runtime runtime;
@@ -113,16 +127,7 @@ TEST_CASE("SIGKILL of a client with calls of all sizes in flight: the server is 
   };
   round();
   round();
-  // The healthy caller's connection stays; that of a client is there for as long as it takes.
-  const auto settled = [&] {
-    size_t descriptors = 0;
-    Eventually([&] {
-      const size_t now = Descriptors(server.pid()).size();
-      return std::exchange(descriptors, now) == now;
-    });
-    return descriptors;
-  };
-  const size_t descriptors = settled(), threads = Threads(server.pid());
+  const size_t descriptors = SettledDescriptors(server.pid()), threads = Threads(server.pid());
   const size_t resident = Resident(server.pid());
   for (int i = 0; i < (kSanitized ? 3 : 10); ++i) round();
   CHECK(Eventually([&] { return Descriptors(server.pid()).size() == descriptors; }));
@@ -205,7 +210,7 @@ TEST_CASE("process exit with calls in flight over shm, by every way out: nothing
   const ServerProcess server({.address = NewName()});
   const hostile::HealthyCaller healthy(server.endpoint());
   REQUIRE(healthy.Trouble() == "");
-  const size_t descriptors = Descriptors(server.pid()).size();
+  const size_t descriptors = SettledDescriptors(server.pid());
   Child child({Program("faults_exiting"), server.address(), how});
   REQUIRE(child.address() == "ready");
   CHECK(Descriptors(server.pid()).size() > descriptors);
