@@ -72,8 +72,6 @@ TEST_CASE("SIGKILL of a server with calls of all sizes in flight: they end and s
   const hostile::LogLines log;
   const Runtime runtime;
   const std::string address = NewName();
-  auto channel = Dial(address, {.backoff = {.first = milliseconds(5), .max = milliseconds(50)}});
-  REQUIRE(channel.ok());
   hostile::Rounds rounds;
   std::set<std::string> sockets;
   size_t unknown = 0;
@@ -81,6 +79,9 @@ TEST_CASE("SIGKILL of a server with calls of all sizes in flight: they end and s
   for (int life = 0; life < kLives; ++life) {
     ServerProcess server({.address = address});
     {
+      // Of this life: what it keeps for later goes with it.
+      auto channel = Dial(address);
+      REQUIRE(channel.ok());
       testing::Journal::Client client(*channel);
       REQUIRE(
           client.Note(testing::EntryT(), {.timeout = seconds(20), .wait_for_ready = true}).ok());
@@ -107,7 +108,6 @@ TEST_CASE("SIGKILL of a server with calls of all sizes in flight: they end and s
     rounds.Add();
   }
   CHECK(unknown > 0);  // else this proves little
-  // A channel remembers the last of its connections and errors: some KiB a life.
   constexpr size_t kCallsALife = 1000;
   if (!kSanitized) CHECK(rounds.Trouble(kCallsALife) == "");
 }
@@ -130,7 +130,7 @@ TEST_CASE("SIGKILL of a client with calls of all sizes in flight: the server is 
   const size_t descriptors = SettledDescriptors(server.pid()), threads = Threads(server.pid());
   const size_t resident = Resident(server.pid());
   for (int i = 0; i < (kSanitized ? 3 : 10); ++i) round();
-  CHECK(Eventually([&] { return Descriptors(server.pid()).size() == descriptors; }));
+  CHECK(SettledDescriptors(server.pid()) == descriptors);
   CHECK(Threads(server.pid()) == threads);
   CHECK(Eventually([&] { return Resident(server.pid()) <= resident + 4096; }));
   CHECK(runtime.Entries() == sockets);
