@@ -154,6 +154,9 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   TimePoint now_value{};
   bool now_read = false;
   uint64_t turns = 0;
+  // Beside pollers: when Asio is looked at next, and how long after the last look that is.
+  TimePoint next_asio_poll{};
+  Duration asio_pause{};
   TimerWheel timers;
 
   TaskMemory task_memory;
@@ -174,6 +177,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   size_t PollPollers();
   size_t PollAsio(size_t limit);
   bool AsioIsDue() const;
+  void PlanAsioPoll(bool found);
   bool ShouldLeave(const BlockingTask* task) const;
   bool Spins(const BlockingTask* task) const;
   void Sleep();

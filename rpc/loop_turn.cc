@@ -14,9 +14,11 @@ namespace {
 // Reading the clock costs about as much as polling an empty completion queue; at some tens of
 // nanoseconds a spin this is still far finer than a tick of the wheel.
 constexpr uint64_t kSpinsPerClockRead = 16;
-// An io_context::poll is a system call; a socket beside pollers is looked at every few
-// microseconds.
-constexpr uint64_t kSpinsPerAsioPoll = 64;
+// An io_context::poll is a system call. Beside pollers there is a pause before each: a short one
+// while sockets have something, twice as long each time that they have nothing. It is one of time,
+// not of turns, so that sockets are looked at however long turns are.
+constexpr Duration kShortestAsioPause = std::chrono::microseconds(2);
+constexpr Duration kLongestAsioPause = std::chrono::microseconds(250);
 // End-of-turn tasks that add themselves again do not keep the loop from its sockets.
 constexpr size_t kMaxEndOfTurnTasks = 10000;
 // A driver that comes to its timers later than this was held up: its process was stopped, its
@@ -214,7 +216,16 @@ size_t LoopState::PollPollers() {
   return work;
 }
 
-bool LoopState::AsioIsDue() const { return pollers.empty() || turns % kSpinsPerAsioPoll == 0; }
+bool LoopState::AsioIsDue() const {
+  if (pollers.empty()) return true;
+  return turns % kSpinsPerClockRead == 0 && Clock::Steady().Now() >= next_asio_poll;
+}
+
+void LoopState::PlanAsioPoll(bool found) {
+  asio_pause = found ? kShortestAsioPause
+                     : std::clamp(2 * asio_pause, kShortestAsioPause, kLongestAsioPause);
+  next_asio_poll = Clock::Steady().Now() + asio_pause;
+}
 
 size_t LoopState::PollAsio(size_t limit) {
   size_t work = 0;
@@ -222,6 +233,7 @@ size_t LoopState::PollAsio(size_t limit) {
     ++work;
     if (stopping.load(std::memory_order_relaxed)) break;
   }
+  if (!pollers.empty()) PlanAsioPoll(work > 0);
   return work;
 }
 

@@ -7,19 +7,20 @@
 namespace farcall {
 namespace {
 
-enum class Kind { kTcp, kLoopback, kPlanned, kUnknown };
+enum class Kind { kTcp, kLoopback, kShm, kPlanned, kUnknown };
 
 Kind KindOf(const Endpoint& endpoint) {
   if (endpoint.scheme == "tcp" || endpoint.scheme == "unix" || endpoint.scheme == "auto") {
     return Kind::kTcp;
   }
   if (endpoint.scheme == "loopback") return Kind::kLoopback;
-  if (endpoint.scheme == "rdma" || endpoint.scheme == "shm") return Kind::kPlanned;
+  if (endpoint.scheme == "shm") return Kind::kShm;
+  if (endpoint.scheme == "rdma") return Kind::kPlanned;
   return Kind::kUnknown;
 }
 
 absl::Status NotServed(const Endpoint& endpoint) {
-  constexpr char kSchemes[] = "there are tcp://, unix://, loopback:// and auto://";
+  constexpr char kSchemes[] = "there are tcp://, unix://, shm://, loopback:// and auto://";
   if (KindOf(endpoint) == Kind::kPlanned) {
     return absl::UnimplementedError(absl::StrCat(endpoint.ToString(), ": this version has no ",
                                                  endpoint.scheme, " transport yet; ", kSchemes));
@@ -41,6 +42,9 @@ absl::StatusOr<Channel> DialThrough(const absl::StatusOr<std::shared_ptr<Transpo
   if (KindOf(resolved) == Kind::kTcp) {
     if (absl::Status checked = CheckTcpEndpoint(resolved); !checked.ok()) return checked;
   }
+  if (KindOf(resolved) == Kind::kShm) {
+    if (absl::Status checked = CheckShmEndpoint(resolved); !checked.ok()) return checked;
+  }
   return Channel::Create(*transport, resolved, std::move(options));
 }
 
@@ -57,11 +61,14 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
   // Never destroyed: channels of static lifetime may outlive any other order.
   static const auto* tcp = new std::shared_ptr<Transport>(MakeTcpTransport());
   static const auto* loopback = new std::shared_ptr<Transport>(MakeLoopbackTransport());
+  static const auto* shm = new std::shared_ptr<Transport>(MakeShmTransport());
   switch (KindOf(endpoint)) {
     case Kind::kTcp:
       return *tcp;
     case Kind::kLoopback:
       return *loopback;
+    case Kind::kShm:
+      return *shm;
     default:
       return NotServed(endpoint);
   }
@@ -74,6 +81,8 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
       return MakeTcpTransport(options.tcp);
     case Kind::kLoopback:
       return MakeLoopbackTransport(options.loopback);
+    case Kind::kShm:
+      return MakeShmTransport(options.shm);
     default:
       return NotServed(endpoint);
   }

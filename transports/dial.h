@@ -2,6 +2,7 @@
 //
 //   tcp://host:port      TCP, IPv4 or IPv6 (in brackets); to listen everywhere 0.0.0.0 or [::]
 //   unix:///path         a Unix stream socket
+//   shm://name           shared memory between processes of one host and user (the software NIC)
 //   loopback://name      in this process, no wire
 //   auto://host:port     the best path there is to host; today that is TCP
 //
@@ -20,6 +21,7 @@
 #include "farcall/rpc/server.h"
 #include "farcall/rpc/transport.h"
 #include "farcall/transports/loopback/loopback.h"
+#include "farcall/transports/rdma/shm.h"
 #include "farcall/transports/tcp/tcp.h"
 
 namespace farcall {
@@ -28,6 +30,7 @@ namespace farcall {
 struct TransportOptions {
   TcpOptions tcp = {};  // tcp, unix, auto
   LoopbackOptions loopback = {};
+  ShmOptions shm = {};
 };
 
 // The transport that serves the endpoint's scheme. Without options it is one of the process, with

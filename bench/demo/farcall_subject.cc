@@ -1,7 +1,10 @@
 #include "farcall/bench/demo/farcall_subject.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -51,13 +54,21 @@ class StartThreadsOn {
 
 }  // namespace
 
-absl::StatusOr<Measurement> TcpSubject::Run(const Workload& workload,
-                                            std::optional<int> server_core) {
-  absl::StatusOr<ChildProcess> server = ChildProcess::Start(
-      {.command = {server_program_, "tcp://127.0.0.1:0", "--mode", NameOf(mode_), "--congestion",
-                   kCongestionControl, "--quiet"},
-       .core = server_core,
-       .ready_prefix = "listening on "});
+std::string ProcessSubject::path(const Workload& workload) const {
+  if (scheme_ == Scheme::kTcp) return "stream";
+  return workload.bytes <= RdmaOptions{}.eager_bytes ? "eager" : "rendezvous";
+}
+
+absl::StatusOr<Measurement> ProcessSubject::Run(const Workload& workload,
+                                                std::optional<int> server_core) {
+  const std::string address = scheme_ == Scheme::kTcp
+                                  ? "tcp://127.0.0.1:0"
+                                  : "shm://farcall-demo-" + std::to_string(::getpid());
+  absl::StatusOr<ChildProcess> server =
+      ChildProcess::Start({.command = {server_program_, address, "--mode", NameOf(mode_),
+                                       "--congestion", kCongestionControl, "--quiet"},
+                           .core = server_core,
+                           .ready_prefix = "listening on "});
   if (!server.ok()) return server.status();
   TransportOptions transports;
   transports.tcp.congestion_control = kCongestionControl;

@@ -11,17 +11,19 @@
 
 namespace farcall::bench {
 
-// Over TCP between two processes.
-class TcpSubject : public Subject {
+// Between two processes, over TCP or over the software NIC in shared memory.
+class ProcessSubject : public Subject {
  public:
-  // `server_program` is the path of farcall_echo_server.
-  TcpSubject(std::string server_program, Mode mode)
-      : server_program_(std::move(server_program)), mode_(mode) {}
+  enum class Scheme { kTcp, kShm };
 
-  std::string transport() const override { return "tcp"; }
-  std::string device() const override { return "kernel"; }
+  // `server_program` is the path of farcall_echo_server.
+  ProcessSubject(std::string server_program, Scheme scheme, Mode mode)
+      : server_program_(std::move(server_program)), scheme_(scheme), mode_(mode) {}
+
+  std::string transport() const override { return scheme_ == Scheme::kTcp ? "tcp" : "shm"; }
+  std::string device() const override { return scheme_ == Scheme::kTcp ? "kernel" : "softnic"; }
   Mode mode() const override { return mode_; }
-  std::string path() const override { return "stream"; }
+  std::string path(const Workload& workload) const override;
   bool Knows(const Workload& /*workload*/) const override { return true; }
 
   absl::StatusOr<Measurement> Run(const Workload& workload,
@@ -29,6 +31,7 @@ class TcpSubject : public Subject {
 
  private:
   const std::string server_program_;
+  const Scheme scheme_;
   const Mode mode_;
 };
 
@@ -41,7 +44,7 @@ class LoopbackSubject : public Subject {
   std::string transport() const override { return "loopback"; }
   std::string device() const override { return "memory"; }
   Mode mode() const override { return mode_; }
-  std::string path() const override { return "eager"; }
+  std::string path(const Workload& /*workload*/) const override { return "eager"; }
 
   absl::StatusOr<Measurement> Run(const Workload& workload,
                                   std::optional<int> server_core) override;

@@ -6,6 +6,8 @@
 #include <system_error>
 
 #include "farcall/bench/floor/client.h"
+#include "farcall/bench/floor/shared_echo.h"
+#include "farcall/bench/floor/shared_memory.h"
 #include "farcall/bench/measure/child_process.h"
 
 namespace farcall::bench {
@@ -16,8 +18,8 @@ constexpr std::chrono::seconds kPatience(5);
 
 }  // namespace
 
-absl::StatusOr<Measurement> FloorSubject::Run(const Workload& workload,
-                                              std::optional<int> server_core) {
+absl::StatusOr<Measurement> TcpFloorSubject::Run(const Workload& workload,
+                                                 std::optional<int> server_core) {
   absl::StatusOr<ChildProcess> server =
       ChildProcess::Start({.command = {server_program_, NameOf(mode_)},
                            .core = server_core,
@@ -31,6 +33,20 @@ absl::StatusOr<Measurement> FloorSubject::Run(const Workload& workload,
   absl::StatusOr<FloorClient> client = FloorClient::Connect(port, mode_, kPatience);
   if (!client.ok()) return client.status();
   return client->Run(workload, server->pid());
+}
+
+std::string ShmFloorSubject::path(const Workload& workload) const {
+  return workload.bytes <= SharedMemory::kInLine ? "eager" : "rendezvous";
+}
+
+absl::StatusOr<Measurement> ShmFloorSubject::Run(const Workload& workload,
+                                                 std::optional<int> server_core) {
+  absl::StatusOr<ChildProcess> server = ChildProcess::Start(
+      {.command = {server_program_, "shm"}, .core = server_core, .ready_prefix = "listening on "});
+  if (!server.ok()) return server.status();
+  absl::StatusOr<SharedMemory> memory = SharedMemory::Open(server->ready_line());
+  if (!memory.ok()) return memory.status();
+  return RunShared(*memory, workload, server->pid(), kPatience);
 }
 
 }  // namespace farcall::bench

@@ -44,8 +44,12 @@ constexpr char kUsage[] =
     "  --json FILE  also write every record, one a case and round, to FILE\n";
 
 constexpr char kRowNames[] =
-    "floor/tcp: plain sockets, no RPC · tcp: Farcall over TCP, another process · loopback: Farcall "
-    "with no\nwire, another thread of this process; what it costs beside the transport\n";
+    "floor/tcp: plain sockets, no RPC · tcp: Farcall over TCP, another process · floor/shm: a "
+    "cache "
+    "line and a\nmemcpy between two processes, spinning · shm: Farcall over a software NIC in "
+    "shared "
+    "memory, not RDMA\nhardware · loopback: Farcall with no wire, another thread of this process; "
+    "what it costs beside the transport\n";
 
 // A minute's load average above this comes from somebody who would also run beside the
 // measurements.
@@ -92,9 +96,12 @@ std::vector<std::unique_ptr<Subject>> MakeSubjects() {
   const std::string echo_server = FolderOfThisProgram() + "/farcall_echo_server";
   std::vector<std::unique_ptr<Subject>> subjects;
   for (const Mode mode : {Mode::kEvent, Mode::kBusy}) {
-    subjects.push_back(std::make_unique<FloorSubject>(floor_server, mode));
-    subjects.push_back(std::make_unique<TcpSubject>(echo_server, mode));
+    subjects.push_back(std::make_unique<TcpFloorSubject>(floor_server, mode));
+    for (const auto scheme : {ProcessSubject::Scheme::kTcp, ProcessSubject::Scheme::kShm}) {
+      subjects.push_back(std::make_unique<ProcessSubject>(echo_server, scheme, mode));
+    }
   }
+  subjects.push_back(std::make_unique<ShmFloorSubject>(floor_server));
   subjects.push_back(std::make_unique<LoopbackSubject>(Mode::kEvent));
   return subjects;
 }

@@ -26,12 +26,12 @@ std::string Describe(const Workload& workload, const Subject& subject) {
          subject.transport() + " " + NameOf(subject.mode());
 }
 
-Record NameRecord(const Subject& subject, int round) {
+Record NameRecord(const Subject& subject, const Workload& workload, int round) {
   Record record;
   record.transport = subject.transport();
   record.device = subject.device();
   record.mode = NameOf(subject.mode());
-  record.path = subject.path();
+  record.path = subject.path(workload);
   record.round = static_cast<uint64_t>(round);
   return record;
 }
@@ -53,7 +53,7 @@ absl::Status Measure(const Workload& workload, Subject& subject, int round, cons
     }
     const std::optional<double> after = probe();
     if (SamePlacement(before, after)) {
-      Record record = NameRecord(subject, round);
+      Record record = NameRecord(subject, workload, round);
       if (before && after) record.core_distance_ns = (*before + *after) / 2;
       SetFigures(workload, *measurement, record);
       outcome.records.push_back(std::move(record));

@@ -15,10 +15,11 @@ class Subject {
   virtual ~Subject() = default;
 
   // As its records are named.
-  virtual std::string transport() const = 0;  // "tcp", "loopback", "floor/tcp", …
-  virtual std::string device() const = 0;     // "kernel", …
+  virtual std::string transport() const = 0;  // "tcp", "shm", "floor/tcp", …
+  virtual std::string device() const = 0;     // "kernel", "softnic", …
   virtual Mode mode() const = 0;
-  virtual std::string path() const = 0;  // "eager", "rendezvous", "stream"
+  // How the larger of request and reply travels: "eager", "rendezvous", "stream".
+  virtual std::string path(const Workload& workload) const = 0;
   // Whether it can run `workload`; the others are passed over.
   virtual bool Knows(const Workload& workload) const { return workload.alone(); }
 

@@ -13,9 +13,10 @@ namespace {
 constexpr char kFloorPrefix[] = "floor/";
 
 constexpr char kFootnote[] =
-    "Medians over the rounds. 'time/floor' and 'rate/floor' are ours divided by the floor (plain "
-    "sockets, no\n"
-    "RPC) in the same mode: the p50 for latency, where 1.10 is 10 % slower than the floor; calls/s "
+    "Medians over the rounds. 'time/floor' and 'rate/floor' are ours divided by the floor of the "
+    "same "
+    "transport\n"
+    "and mode (no RPC): the p50 for latency, where 1.10 is 10 % slower than the floor; calls/s "
     "for\n"
     "throughput and MB/s for bulk, where 0.90 is 10 % below it. They are taken round by round, "
     "only "
@@ -223,19 +224,19 @@ std::string FormatTable(const std::vector<Record>& records) {
 
 std::string FormatHeadline(const std::vector<Record>& records) {
   for (const Block& block : IntoBlocks(records)) {
-    if (block.kind != NameOf(Case::kLatency)) continue;
+    if (block.kind != NameOf(Case::kLatency) || !block.alone()) continue;
+    std::string line;
     for (const Row& row : block.rows) {
+      if (IsFloor(row)) continue;
+      const double us = MedianOf(&Record::p50_us, LargestGroup(row.rounds));
+      line += (line.empty() ? "a " + FormatBytes(block.bytes) + " call: " : "; ") +
+              FormatFigure(us) + " us over " + row.transport + ", " + row.mode;
       const Row* floor = FloorOf(block, row);
       if (floor == nullptr) continue;
       const std::optional<Ratio> ratio = RatioOf(&Record::p50_us, row.rounds, floor->rounds);
-      if (!ratio) continue;
-      const auto us = [](const Row& of) {
-        return FormatFigure(MedianOf(&Record::p50_us, LargestGroup(of.rounds)));
-      };
-      return Format("a %s call over %s: %s us, bare sockets %s us, %.2fx (%s)\n",
-                    FormatBytes(block.bytes).c_str(), row.transport.c_str(), us(row).c_str(),
-                    us(*floor).c_str(), ratio->median, row.mode.c_str());
+      if (ratio) line += Format(" (%.2fx its floor)", ratio->median);
     }
+    if (!line.empty()) return line + "\n";
   }
   return "";
 }

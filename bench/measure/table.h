@@ -18,7 +18,7 @@ namespace farcall::bench {
 // columns.
 std::string FormatTable(const std::vector<Record>& records);
 
-// The first latency that has a floor, in a line; empty when none has.
+// What the calls of the first latency cost, in a line; empty when there is none.
 std::string FormatHeadline(const std::vector<Record>& records);
 
 // 32 -> "32 B", 4096 -> "4 KiB", 1048576 -> "1 MiB".

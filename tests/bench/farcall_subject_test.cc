@@ -27,7 +27,9 @@ Workload Short(Case kind, size_t bytes, int outstanding) {
 TEST_CASE("every workload runs over every transport") {
   std::vector<std::unique_ptr<Subject>> subjects;
   for (const Mode mode : {Mode::kEvent, Mode::kBusy}) {
-    subjects.push_back(std::make_unique<TcpSubject>(FARCALL_ECHO_SERVER, mode));
+    for (const auto scheme : {ProcessSubject::Scheme::kTcp, ProcessSubject::Scheme::kShm}) {
+      subjects.push_back(std::make_unique<ProcessSubject>(FARCALL_ECHO_SERVER, scheme, mode));
+    }
     subjects.push_back(std::make_unique<LoopbackSubject>(mode));
   }
   for (const auto& subject : subjects) {
@@ -49,7 +51,8 @@ TEST_CASE("every workload runs over every transport") {
 }
 
 TEST_CASE("a server that does not start is an error") {
-  TcpSubject subject("/nowhere/farcall_echo_server", Mode::kEvent);
+  ProcessSubject subject("/nowhere/farcall_echo_server", ProcessSubject::Scheme::kTcp,
+                         Mode::kEvent);
   CHECK(absl::IsNotFound(subject.Run(Short(Case::kLatency, 32, 1), std::nullopt).status()));
 }
 

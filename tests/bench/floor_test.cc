@@ -17,6 +17,8 @@
 #include "farcall/bench/floor/message.h"
 #include "farcall/bench/floor/message_reader.h"
 #include "farcall/bench/floor/server.h"
+#include "farcall/bench/floor/shared_echo.h"
+#include "farcall/bench/floor/shared_memory.h"
 #include "farcall/bench/floor/stream.h"
 #include "farcall/bench/measure/child_process.h"
 
@@ -65,6 +67,62 @@ TEST_CASE("every workload runs against a server process, in both modes") {
     CHECK(measurement->cpu_ns > 0);
     const auto longest_ns = static_cast<uint64_t>(measurement->latency.Quantile(1));
     CHECK(longest_ns > 0);
+  }
+}
+
+TEST_CASE("every workload of one call at a time runs in shared memory") {
+  const absl::StatusOr<ChildProcess> server = ChildProcess::Start(
+      {.command = {FARCALL_FLOOR_SERVER, "shm"}, .core = {}, .ready_prefix = "listening on "});
+  REQUIRE(server.ok());
+  absl::StatusOr<SharedMemory> memory = SharedMemory::Open(server->ready_line());
+  REQUIRE(memory.ok());
+  for (const Workload& workload :
+       {Short(Case::kLatency, 16, 1), Short(Case::kLatency, 48, 1), Short(Case::kLatency, 49, 1),
+        Short(Case::kLatency, 1 << 20, 1), Short(Case::kBulkRequest, 1 << 20, 8),
+        Short(Case::kBulkReply, 1 << 20, 8), Short(Case::kBulkReply, 32, 8),
+        Short(Case::kLatency, 32, 1)}) {
+    CAPTURE(NameOf(workload.kind), workload.bytes);
+    const absl::StatusOr<Measurement> measurement =
+        RunShared(*memory, workload, server->pid(), seconds(10));
+    REQUIRE(measurement.ok());
+    CHECK(measurement->latency.count() > 0);
+    CHECK(measurement->first_error.empty());
+    CHECK(measurement->elapsed_ns >= 20'000'000);
+    CHECK(measurement->cpu_ns > 0);
+  }
+}
+
+TEST_CASE("a wrong answer in shared memory is counted, a missing one ends the run") {
+  absl::StatusOr<SharedMemory> ours = SharedMemory::Create();
+  REQUIRE(ours.ok());
+  absl::StatusOr<SharedMemory> theirs = SharedMemory::Open(ours->path());
+  REQUIRE(theirs.ok());
+  // Compared in full, the warm-up, measured, compared in full.
+  const size_t spoiled = GENERATE(size_t{0}, size_t{8}, size_t{20}, size_t{31});
+  const int answers = GENERATE(3, 4);
+  CAPTURE(spoiled, answers);
+  std::thread server([&] {
+    for (int i = 0; i < answers; ++i) {
+      const absl::StatusOr<FloorHeader> request = ours->Await(seconds(10));
+      if (!request.ok()) return;
+      const std::span<uint8_t> reply = ours->Body(request->body_bytes);
+      std::memcpy(reply.data(), ours->Received(*request).data(), reply.size());
+      if (i == 0 || i == 2) reply[spoiled] ^= uint8_t{1};
+      ours->Send({.body_bytes = request->body_bytes, .reply_bytes = request->body_bytes});
+    }
+  });
+  Workload workload = Short(Case::kLatency, 32, 1);
+  workload.warm_up = workload.duration = {};
+  const absl::StatusOr<Measurement> measurement =
+      RunShared(*theirs, workload, getpid(), seconds(1));
+  server.join();
+  if (answers == 3) {
+    CHECK(absl::IsDeadlineExceeded(measurement.status()));
+  } else {
+    REQUIRE(measurement.ok());
+    // A byte between the stamps is seen where replies are compared in full.
+    CHECK(measurement->errors == (spoiled == 0 || spoiled == 31 ? 2 : 1));
+    CHECK_FALSE(measurement->first_error.empty());
   }
 }
 

@@ -19,7 +19,7 @@ class FakeSubject : public Subject {
   std::string transport() const override { return transport_; }
   std::string device() const override { return "kernel"; }
   Mode mode() const override { return Mode::kBusy; }
-  std::string path() const override { return "stream"; }
+  std::string path(const Workload& /*workload*/) const override { return "stream"; }
 
   absl::StatusOr<Measurement> Run(const Workload& workload, std::optional<int>) override {
     log_.push_back(transport_ + " " + std::to_string(workload.bytes));

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -103,7 +104,10 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &end, nullptr);
   server.emplace();
   if (!server->Add(testing::Probe::Bind(probe)).ok()) return 1;
-  const auto at = Listen(*server, "tcp://127.0.0.1:0");
+  const std::string mine = std::string_view(argv[1]).starts_with("shm://")
+                               ? "shm://exiting-" + std::to_string(::getpid())
+                               : "tcp://127.0.0.1:0";
+  const auto at = Listen(*server, mine);
   if (!at.ok()) return 1;
   channel.emplace(Dial(argv[1]).value());
   own.emplace(Dial(at->ToString()).value());

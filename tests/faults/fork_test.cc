@@ -71,7 +71,7 @@ std::string ProgramOf(pid_t process) {
 
 TEST_CASE("fork and exec in a handler: the program gets no descriptor of ours, calls go on") {
   const hostile::LogLines log;
-  const std::string scheme = GENERATE("tcp", "unix");
+  const std::string scheme = GENERATE("tcp", "unix", "shm");
   const ServerProcess server({.scheme = scheme});
   const hostile::HealthyCaller healthy(server.endpoint());
   auto channel = Dial(server.address());
@@ -94,7 +94,7 @@ TEST_CASE("fork and exec in a handler: the program gets no descriptor of ours, c
 
 TEST_CASE("fork in a handler, the child ends at once: nobody notices") {
   const hostile::LogLines log;
-  const std::string scheme = GENERATE("tcp", "unix");
+  const std::string scheme = GENERATE("tcp", "unix", "shm");
   const ServerProcess server({.scheme = scheme});
   const hostile::HealthyCaller healthy(server.endpoint());
   auto channel = Dial(server.address());

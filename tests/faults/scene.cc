@@ -29,7 +29,9 @@ Folder::~Folder() {
 }
 
 std::string Folder::AddressFor(const std::string& scheme) const {
-  return scheme == "unix" ? "unix://" + path_ + "/socket" : "tcp://127.0.0.1:0";
+  if (scheme == "unix") return "unix://" + path_ + "/socket";
+  if (scheme == "shm") return "shm://" + path_.substr(path_.rfind('/') + 1);
+  return "tcp://127.0.0.1:0";
 }
 
 std::string Program(const std::string& name) {

@@ -146,7 +146,7 @@ void CallInCoroutine(const Channel& channel, uint64_t from, uint64_t to,
 }
 
 TEST_CASE("EINTR: 10,000 calls of all sizes and kinds between signals every 100 us all succeed") {
-  const std::string scheme = GENERATE("tcp", "unix");
+  const std::string scheme = GENERATE("tcp", "unix", "shm");
   const uint64_t calls = kSanitized ? 1'000 : 10'000;
   const ServerProcess server({.scheme = scheme});
   auto channel = Dial(server.address());

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <utility>
 
 #include "farcall/rpc/endpoint.h"
 #include "farcall/tests/rpc/sanitized.h"
+#include "farcall/transports/dial.h"
 
 #ifdef FARCALL_TEST_SANITIZED
 // Of sanitizer/allocator_interface.h, which GCC's packages do not bring along.
@@ -24,11 +26,20 @@ using testing::Eventually;
 
 // ---- the healthy caller ----
 
+namespace {
+
+// Of its own: it shares no pool with whoever is tested.
+std::shared_ptr<Transport> NewTransportFor(const Endpoint& server) {
+  return TransportFor(server, TransportOptions{}).value();
+}
+
+}  // namespace
+
 HealthyCaller::HealthyCaller(const Endpoint& server, size_t body_bytes,
-                             std::shared_ptr<EventLoop> loop,
-                             const std::shared_ptr<Transport>& transport)
+                             std::shared_ptr<EventLoop> loop, std::shared_ptr<Transport> transport)
     : body_bytes_(body_bytes),
-      channel_(transport, server, {.loop = std::move(loop), .mode = ProgressMode::kEvent}),
+      channel_(transport != nullptr ? std::move(transport) : NewTransportFor(server), server,
+               {.loop = std::move(loop), .mode = ProgressMode::kEvent}),
       thread_([this] { Run(); }) {}
 
 HealthyCaller::~HealthyCaller() {

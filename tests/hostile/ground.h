@@ -24,7 +24,7 @@ class HealthyCaller {
   // `body_bytes` are echoed by each call. An empty loop or transport: of its own.
   explicit HealthyCaller(const Endpoint& server, size_t body_bytes = 100,
                          std::shared_ptr<EventLoop> loop = {},
-                         const std::shared_ptr<Transport>& transport = MakeTcpTransport());
+                         std::shared_ptr<Transport> transport = {});
   ~HealthyCaller();
 
   // Waits until `calls` more calls were answered. Empty when they were and none ever failed.

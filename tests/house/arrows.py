@@ -41,7 +41,7 @@ class Room:
         elif VERBS.fullmatch(include):
             return None if self.verbs else "verbs belong to transports/rdma/verbs"
         elif SOCKETS.fullmatch(include):
-            return None if self.sockets else "sockets belong to transports/tcp"
+            return None if self.sockets else "sockets belong to tcp/ and the devices of rdma/"
         elif GENERATED.fullmatch(include):
             return None if self.generated else "generated stubs belong to services, tests and bench"
         elif not PLATFORM.fullmatch(include):
@@ -58,6 +58,9 @@ ROOMS = [
     Room(r"transports/tcp/.*", [r"rpc/.*", r"transports/tcp/.*"], [ASIO, ABSL], sockets=True),
     Room(r"transports/rdma/verbs/.*", [r"rpc/.*", r"transports/rdma/.*"], [ASIO, ABSL],
          sockets=True, verbs=True),
+    Room(r"transports/rdma/softnic/.*",
+         [r"rpc/.*", r"transports/rdma/device\.h", r"transports/rdma/softnic/.*"], [ABSL],
+         sockets=True),
     *[Room(rf"transports/{room}/.*", [r"rpc/.*", rf"transports/{room}/.*"], [ASIO, ABSL])
       for room in ("loopback", "faulty", "rdma")],
     Room(r"codegen/.*", [r"codegen/.*", r"rpc/method\.h"], [FLATBUFFERS]),

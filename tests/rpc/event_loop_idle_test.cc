@@ -181,8 +181,9 @@ TEST_CASE("in steady state a lone caller makes no futex call, nor another that g
     WARN("skipped: strace is not there, or may not trace here");
     return;
   }
-  REQUIRE(many.count("epoll_wait") == 1);
-  CHECK(many.at("epoll_wait") > 5'000);  // the calls were made: see below
+  REQUIRE(many.contains("epoll_wait"));
+  REQUIRE(few.contains("epoll_wait"));
+  CHECK(many.at("epoll_wait") > few.at("epoll_wait") + 50);  // the calls were made: see below
   for (const auto& [name, count] : many) {
     if (name == "total" || name == "poll" || name == "restart_syscall") continue;  // the helper
     if (name == "nanosleep" || name == "gettimeofday") continue;  // ThreadSanitizer's own thread

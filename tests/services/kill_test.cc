@@ -28,9 +28,11 @@ TEST_CASE("kill -9 under 64 outstanding calls") {
   std::filesystem::create_directories(folder);
   const std::string journal = folder + "/journal";
   const std::string program = std::string(FARCALL_TEST_PROGRAMS) + "/journal_server";
-  const std::string scheme = GENERATE("tcp", "unix");
+  const std::string scheme = GENERATE("tcp", "unix", "shm");
   std::filesystem::remove(journal);
-  std::string address = scheme == "tcp" ? "tcp://127.0.0.1:0" : "unix://" + folder + "/socket";
+  std::string address = scheme == "tcp"    ? "tcp://127.0.0.1:0"
+                        : scheme == "unix" ? "unix://" + folder + "/socket"
+                                           : "shm://farcall-kill-" + std::to_string(::getpid());
 
   auto server = std::make_unique<Child>(std::vector<std::string>{program, address, journal});
   REQUIRE_FALSE(server->address().empty());

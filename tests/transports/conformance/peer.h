@@ -63,6 +63,8 @@ class Peer final : private Receiver {
   void Close(absl::Status status);
   void Destroy();
   ConnectionInfo info();
+  // For what a transport's own tests ask; on the loop, or while nobody drives it.
+  const Connection& connection() const { return *connection_; }
   // Several calls in one turn.
   void Do(const std::function<void()>& work);
 

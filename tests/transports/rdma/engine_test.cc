@@ -1,0 +1,318 @@
+// The engine over the software NIC: every size at its own borders, credits, memory, and what an
+// operation costs. What every transport promises is in shm_test.cc.
+
+#include <catch2/catch.hpp>
+#include <random>
+#include <vector>
+
+#include "farcall/tests/transports/rdma/engine_testing.h"
+
+namespace farcall::testing {
+namespace {
+
+constexpr size_t KiB = 1024;
+constexpr size_t MiB = 1024 * KiB;
+
+void BothWays(Scene& scene, const std::vector<size_t>& sizes) {
+  size_t sent = 0;
+  for (size_t head : {size_t{32}, size_t{65}, kMaxHeadBytes}) {
+    for (size_t size : sizes) {
+      for (const Parts parts : {Parts{head, size, kAbsent}, Parts{head, kAbsent, size},
+                                Parts{head, size, 1}, Parts{head, 1, size}}) {
+        scene.client.Send(parts);
+        scene.server.Send(parts);
+        ++sent;
+      }
+    }
+    CHECK(scene.arena.RunUntil(
+        [&] { return scene.client.received() == sent && scene.server.received() == sent; }));
+    CHECK(scene.arena.RunUntil(
+        [&] { return scene.client.outcomes() == sent && scene.server.outcomes() == sent; }));
+  }
+  scene.arena.Finish();
+}
+
+TEST_CASE("every size at the borders of inline, eager and rendezvous") {
+  ShmOptions options;
+  SECTION("as it comes") {}
+  SECTION("a threshold below the eager size") { options.rdma.threshold = 1000; }
+  SECTION("no inline") { options.device.max_inline = 0; }
+  SECTION("no windows") { options.device.windows = false; }
+  SECTION("nothing but rendezvous") { options.rdma.threshold = 0; }
+  std::vector<size_t> sizes = {0, 1, 999, 1000, 1001, 8 * KiB - 1, 8 * KiB, 8 * KiB + 1};
+  // Heads and envelopes move the borders: all sizes around them.
+  for (size_t size = 100; size < 260; size += 3) sizes.push_back(size);
+  for (size_t size = 4070; size < 4110; size += 5) sizes.push_back(size);
+  Scene scene(options);
+  BothWays(scene, sizes);
+}
+
+TEST_CASE("every size at the borders of a chunk") {
+  ShmOptions options;
+  options.rdma.chunk_bytes = 64 * KiB;
+  options.rdma.read_depth = GENERATE(1, 16);
+  Scene scene(options);
+  std::vector<size_t> sizes;
+  for (size_t chunks : {1, 2, 5}) {
+    for (size_t bytes : {chunks * 64 * KiB - 1, chunks * 64 * KiB, chunks * 64 * KiB + 1}) {
+      sizes.push_back(bytes);
+    }
+  }
+  BothWays(scene, sizes);
+}
+
+// Four receives, none to spare: one SEND too many, either way, and the connection ends.
+TEST_CASE("credit soak, both ways") {
+  ShmOptions options;
+  options.rdma.receive_depth = 4;
+  options.rdma.eager_bytes = 512;
+  const Layout layout = GENERATE(Layout::kOneLoop, Layout::kThreads);
+  Scene scene(options, layout, /*start=*/false);
+  constexpr size_t kMessages = kSanitized ? 3000 : 20000;
+  std::vector<Message> held;  // a slow receiver: it holds the last ones
+  scene.server.hooks.message = [&](Ticket ticket, Message& message) {
+    held.push_back(std::move(message));
+    if (ticket % 50 == 0) held.clear();
+  };
+  for (Peer* peer : {&scene.client, &scene.server}) {
+    peer->hooks.done = [peer](Ticket ticket, SendResult&) {
+      // Some eager, some that are read, some of nothing but a head.
+      const size_t size = ticket % 7 == 0 ? 2000 : ticket % 5 == 0 ? kAbsent : ticket % 600;
+      if (ticket + 8 <= kMessages) peer->Send({.body = size});
+    };
+    peer->Start();
+  }
+  for (int i = 0; i < 8; ++i) {
+    scene.client.Send({.body = 10});
+    scene.server.Send({.body = 20});
+  }
+  CHECK(scene.arena.RunUntil([&] {
+    return scene.client.received() == kMessages && scene.server.received() == kMessages;
+  }));
+  CHECK(!scene.client.closed().has_value());
+  scene.server.Do([&] { held.clear(); });
+  scene.arena.Finish();
+}
+
+TEST_CASE("ten thousand messages held by a handler stall nobody") {
+  Scene scene({}, Layout::kTwoLoops, /*start=*/false);
+  std::vector<Message> held;
+  scene.server.hooks.message = [&](Ticket, Message& message) {
+    held.push_back(std::move(message));
+  };
+  scene.client.Start();
+  scene.server.Start();
+  const size_t messages = kSanitized ? 2000 : 10000;
+  for (size_t i = 0; i < messages; ++i) scene.client.Send({.body = 100 + i % 1000});
+  CHECK(scene.arena.RunUntil([&] { return scene.server.received() == messages; }));
+  for (const Message& message : held) CHECK(WhatIsWrong(message).empty());
+  // A few lie where they arrived, the others were copied out.
+  const RdmaCounters counters = CountersOf(scene.server);
+  CHECK(counters.copies > messages - 64);
+  CHECK(counters.copies < messages);
+  scene.arena.ExpectAlive(scene.pair);
+  held.clear();
+  scene.arena.Finish();
+}
+
+TEST_CASE("one READ at a time serves a thousand payloads") {
+  ShmOptions options;
+  options.rdma.read_depth = 1;
+  Scene scene(options);
+  constexpr size_t kTransfers = 1000;
+  scene.client.Do([&] {
+    for (size_t i = 0; i < kTransfers; ++i) scene.client.Send({.body = 20 * KiB + i});
+  });
+  CHECK(scene.arena.RunUntil([&] { return scene.server.received() == kTransfers; }));
+  CHECK(CountersOf(scene.server).reads == kTransfers);
+  scene.arena.Finish();
+}
+
+TEST_CASE("payloads given up at any time end once, and their memory comes home") {
+  ShmOptions options;
+  options.rdma.chunk_bytes = 16 * KiB;
+  options.rdma.read_depth = GENERATE(1, 4);
+  Scene scene(options);
+  std::minstd_rand random(11);
+  const size_t messages = kSanitized ? 300 : 1000;
+  std::vector<Sent> sends;
+  for (size_t i = 0; i < messages; ++i) {
+    sends.push_back(scene.client.Send({.body = 30 * KiB + random() % (100 * KiB)}));
+    const Sent& some = sends[sends.size() - 1 - random() % std::min<size_t>(sends.size(), 6)];
+    switch (random() % 3) {
+      case 0:
+        scene.client.Withdraw(some.ticket);
+        break;
+      case 1:
+        if (const Ticket ticket = scene.server.TicketOf(some.number); ticket != 0) {
+          scene.server.Abandon(ticket, absl::CancelledError("enough of it"));
+        }
+        break;
+      default:
+        break;
+    }
+  }
+  CHECK(scene.arena.RunUntil([&] { return scene.client.outcomes() == messages; }));
+  scene.arena.ExpectAlive(scene.pair);
+  // Without the connection's end.
+  CHECK(scene.arena.RunUntil([&] { return scene.client.pool()->stats().leased_bytes == 0; }));
+  scene.arena.Finish();
+}
+
+// Each side stepped by itself: nothing moves at the other.
+TEST_CASE("a payload that was withdrawn stays until the peer is done with it") {
+  Scene scene;
+  EventLoop& client = scene.arena.client_loop();
+  const Sent sent = scene.client.Send({.body = 1 * MiB});
+  for (int i = 0; i < 5; ++i) client.RunOnce();
+  scene.client.Withdraw(sent.ticket);
+  for (int i = 0; i < 5; ++i) client.RunOnce();
+  REQUIRE(scene.client.outcome(sent).has_value());
+  CHECK(scene.client.outcome(sent)->status.code() == absl::StatusCode::kCancelled);
+  CHECK(scene.client.pool()->stats().leased_bytes >= 1 * MiB);
+  CHECK(scene.arena.RunUntil([&] { return scene.client.pool()->stats().leased_bytes == 0; }));
+  scene.arena.ExpectAlive(scene.pair);
+  scene.arena.Finish();
+}
+
+// ---- memory that is used up ----
+
+TEST_CASE("a receive pool that is used up gives messages up, and recovers") {
+  ShmOptions options;
+  options.rdma.receive_pool_bytes = 4 * MiB;
+  Scene scene(options, Layout::kTwoLoops, /*start=*/false);
+  std::vector<Message> held;
+  scene.server.hooks.message = [&](Ticket, Message& message) {
+    held.push_back(std::move(message));
+  };
+  scene.client.Start();
+  scene.server.Start();
+  const Sent impossible = scene.client.Send({.body = 16 * MiB});
+  std::vector<Sent> sends;
+  for (int i = 0; i < 200; ++i) sends.push_back(scene.client.Send({.body = 60 * KiB}));
+  CHECK(scene.arena.RunUntil([&] { return scene.client.outcomes() == sends.size() + 1; }));
+  CHECK(scene.server.Abandoned(impossible.number)->code() == absl::StatusCode::kResourceExhausted);
+  size_t abandoned = 0;
+  for (const Sent& sent : sends) {
+    if (!scene.server.Abandoned(sent.number).has_value()) continue;
+    CHECK(scene.server.Abandoned(sent.number)->code() == absl::StatusCode::kResourceExhausted);
+    ++abandoned;
+  }
+  CHECK(abandoned > 100);
+  CHECK(scene.server.received() == sends.size() - abandoned);
+  held.clear();
+  const Sent again = scene.client.Send({.body = 50 * KiB});
+  CHECK(scene.arena.RunUntil([&] { return scene.server.Received(again.number); }));
+  held.clear();
+  scene.arena.Finish();
+}
+
+TEST_CASE("a large payload waits for memory that another one has") {
+  ShmOptions options;
+  options.rdma.receive_pool_bytes = 8 * MiB;
+  Scene scene(options, Layout::kTwoLoops, /*start=*/false);
+  Message held;
+  scene.server.hooks.message = [&](Ticket ticket, Message& message) {
+    if (ticket == 1) held = std::move(message);
+  };
+  scene.client.Start();
+  scene.server.Start();
+  const Sent first = scene.client.Send({.body = 4 * MiB});
+  CHECK(scene.arena.RunUntil([&] { return scene.server.Received(first.number); }));
+  const Sent second = scene.client.Send({.body = 4 * MiB});
+  const Sent small = scene.client.Send({.body = 100});
+  CHECK(scene.arena.RunUntil([&] { return scene.server.Received(small.number); }));
+  CHECK(!scene.server.Received(second.number));
+  held = Message();
+  CHECK(scene.arena.RunUntil([&] { return scene.server.Received(second.number); }));
+  scene.arena.Finish();
+}
+
+// ---- what it costs ----
+
+TEST_CASE("a steady small call is one SEND and one doorbell a direction") {
+  Scene scene({}, Layout::kTwoLoops, /*start=*/false);
+  scene.server.hooks.message = [&](Ticket, Message& message) {
+    scene.server.Send({.body = message.body.size()});
+  };
+  scene.client.Start();
+  scene.server.Start();
+  const size_t size = GENERATE(32, 150, 1000, 8000);
+  size_t calls = 0;
+  const auto call = [&] {
+    scene.client.Send({.body = size});
+    ++calls;
+    CHECK(scene.arena.RunUntil([&] { return scene.client.received() == calls; }));
+  };
+  for (int i = 0; i < 100; ++i) call();
+  const RdmaCounters client = CountersOf(scene.client), server = CountersOf(scene.server);
+  constexpr size_t kCalls = 1000;
+  for (size_t i = 0; i < kCalls; ++i) call();
+  for (const auto& [before, peer] : {std::pair{client, &scene.client}, {server, &scene.server}}) {
+    const RdmaCounters after = CountersOf(*peer);
+    CHECK(after.sends - before.sends == kCalls);
+    CHECK(after.eager_messages - before.eager_messages == kCalls);
+    CHECK(after.doorbells - before.doorbells == kCalls);
+    CHECK(after.inline_sends - before.inline_sends == (size <= 150 ? kCalls : 0));
+    CHECK(after.signaled - before.signaled <= kCalls / 32 + 1);
+    CHECK(after.credit_messages == before.credit_messages);
+    CHECK(after.copies == before.copies);
+    CHECK(after.registrations == before.registrations);
+    CHECK(after.credit_stalls == before.credit_stalls);
+    CHECK(after.slot_stalls == before.slot_stalls);
+  }
+  CHECK(scene.client.info().counters.payload_bytes_copied == 0);
+  CHECK(scene.server.info().counters.payload_bytes_copied == 0);
+  scene.arena.Finish();
+}
+
+TEST_CASE("rendezvous is an RTS, a READ a chunk and a FIN, and no copy") {
+  Scene scene;
+  const auto send = [&](size_t size) {
+    const Sent sent = scene.client.Send({.body = size, .attachment = size});
+    REQUIRE(scene.arena.RunUntil([&] { return scene.client.outcome(sent).has_value(); }));
+    REQUIRE(scene.arena.RunUntil([&] { return scene.server.Received(sent.number); }));
+  };
+  for (int i = 0; i < 3; ++i) send(1 * MiB);
+  const RdmaCounters client = CountersOf(scene.client), server = CountersOf(scene.server);
+  for (int i = 0; i < 10; ++i) send(1 * MiB);
+  CHECK(CountersOf(scene.client).sends - client.sends == 10);
+  CHECK(CountersOf(scene.client).rendezvous_messages - client.rendezvous_messages == 10);
+  CHECK(CountersOf(scene.server).sends - server.sends == 10);
+  CHECK(CountersOf(scene.server).reads - server.reads == 10 * 2 * 4);
+  CHECK(CountersOf(scene.client).registrations == client.registrations);
+  CHECK(CountersOf(scene.server).registrations == server.registrations);
+  CHECK(CountersOf(scene.client).copies == 0);
+  CHECK(CountersOf(scene.server).copies == 0);
+  scene.arena.Finish();
+}
+
+TEST_CASE("a refused payload costs no READ") {
+  Scene scene({}, Layout::kTwoLoops, /*start=*/false);
+  scene.server.hooks.admit = [](Ticket, MessageSizes) {
+    return Admission{absl::ResourceExhaustedError("not for me"), {}};
+  };
+  scene.client.Start();
+  scene.server.Start();
+  const Sent sent = scene.client.Send({.body = 1 * MiB});
+  CHECK(scene.arena.RunUntil([&] { return scene.client.outcome(sent).has_value(); }));
+  CHECK(CountersOf(scene.server).reads == 0);
+  scene.arena.Finish();
+}
+
+TEST_CASE("options out of bounds are said") {
+  ShmOptions options;
+  SECTION("depth") { options.rdma.receive_depth = 3; }
+  SECTION("eager") { options.rdma.eager_bytes = 2 << 20; }
+  SECTION("threshold") { options.rdma.threshold = 9000; }
+  SECTION("chunk") { options.rdma.chunk_bytes = 0; }
+  SECTION("device") { options.device.max_read_sges = 0; }
+  EventLoop loop({.helper_thread = false});
+  const absl::Status status =
+      MakeShmTransport(options)->Listen(NewShmName(), {&loop}, [](auto&&...) {}).status();
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(status.message()), Catch::Matchers::Contains("Options::"));
+}
+
+}  // namespace
+}  // namespace farcall::testing

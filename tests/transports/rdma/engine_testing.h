@@ -1,0 +1,57 @@
+// Connections of the engine over a software NIC of the test's own, in the hands of the conformance
+// suite's Arena and Peers, which check every message, every `done` and every buffer by themselves.
+
+#ifndef FARCALL_TESTS_TRANSPORTS_RDMA_ENGINE_TESTING_H_
+#define FARCALL_TESTS_TRANSPORTS_RDMA_ENGINE_TESTING_H_
+
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "farcall/tests/transports/conformance/arena.h"
+#include "farcall/transports/rdma/shm.h"
+
+namespace farcall::testing {
+
+inline Endpoint NewShmName() {
+  static std::atomic<int> names = 0;
+  return ParseEndpoint("shm://test-" + std::to_string(::getpid()) + "-" + std::to_string(++names))
+      .value();
+}
+
+inline TransportUnderTest ShmSubject(ShmOptions options) {
+  return {"shm",
+          [options = std::move(options)](TransportLimits limits) {
+            ShmOptions with_limits = options;
+            with_limits.rdma.limits = limits;
+            return MakeShmTransport(with_limits);
+          },
+          NewShmName};
+}
+
+// An arena and a connection in it.
+struct Scene {
+  explicit Scene(const ShmOptions& options = {}, Layout layout = Layout::kTwoLoops,
+                 bool start = true)
+      : subject(ShmSubject(options)),
+        arena(subject, layout, options.rdma.limits),
+        pair(arena.Connect(start)),
+        client(pair.client),
+        server(pair.server) {}
+
+  const TransportUnderTest subject;
+  Arena arena;
+  Pair pair;
+  Peer& client;
+  Peer& server;
+};
+
+inline RdmaCounters CountersOf(const Peer& peer) {
+  return RdmaCountersOf(peer.connection()).value();
+}
+
+}  // namespace farcall::testing
+
+#endif  // FARCALL_TESTS_TRANSPORTS_RDMA_ENGINE_TESTING_H_

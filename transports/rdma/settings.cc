@@ -1,0 +1,63 @@
+#include "farcall/transports/rdma/settings.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace farcall::rdma {
+namespace {
+
+// Of a receive buffer, beyond the payload: the envelope and the head of a small call.
+constexpr uint32_t kOverhead = kBufferAlignment;
+static_assert(kOverhead >= kEnvelopeBytes);
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Device>> DeviceHolder::Get() {
+  MutexLock lock(mutex_);
+  if (device_ == nullptr) {
+    absl::StatusOr<std::shared_ptr<Device>> made = factory_();
+    if (!made.ok()) return made.status();
+    device_ = *std::move(made);
+  }
+  return device_;
+}
+
+Parameters Settings::parameters() const {
+  return {.receive_depth = options.receive_depth,
+          .receive_bytes = std::max(options.eager_bytes + kOverhead, kMinReceiveBytes),
+          .max_transfers = static_cast<uint32_t>(
+              std::clamp<size_t>(options.limits.max_transfers, 1, kMaxTransfers))};
+}
+
+absl::Status CheckOptions(const RdmaOptions& options) {
+  const char* wrong = nullptr;
+  if (options.receive_depth < kMinReceiveDepth || options.receive_depth > kMaxReceiveDepth) {
+    wrong = "receive_depth";
+  }
+  if (options.eager_bytes > kMaxReceiveBytes - kOverhead ||
+      options.eager_bytes % kBufferAlignment != 0) {
+    wrong = "eager_bytes";
+  }
+  if (options.threshold.has_value() && *options.threshold > options.eager_bytes) {
+    wrong = "threshold";
+  }
+  if (options.chunk_bytes == 0 || options.chunk_bytes > kMaxChunk) wrong = "chunk_bytes";
+  if (options.read_depth == 0) wrong = "read_depth";
+  if (wrong == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("RdmaOptions::", wrong, " is out of bounds"));
+}
+
+absl::Status CheckScheme(const Endpoint& endpoint, const std::string& scheme) {
+  if (endpoint.scheme == scheme) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(endpoint.ToString(), ": this transport serves ", scheme, ":// only"));
+}
+
+std::string DeviceAddress(const Endpoint& endpoint) {
+  if (endpoint.host.empty()) return endpoint.path;
+  const bool v6 = endpoint.host.find(':') != std::string::npos;
+  return absl::StrCat(v6 ? "[" : "", endpoint.host, v6 ? "]:" : ":", endpoint.port);
+}
+
+}  // namespace farcall::rdma

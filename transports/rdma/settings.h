@@ -1,0 +1,55 @@
+// What the connections of a transport have in common, and the memory that they share the bounds of.
+
+#ifndef FARCALL_TRANSPORTS_RDMA_SETTINGS_H_
+#define FARCALL_TRANSPORTS_RDMA_SETTINGS_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "farcall/rpc/endpoint.h"
+#include "farcall/rpc/mutex.h"
+#include "farcall/transports/rdma/device_memory.h"
+#include "farcall/transports/rdma/envelope.h"
+#include "farcall/transports/rdma/rdma.h"
+
+namespace farcall::rdma {
+
+// The device of a transport, made when it is first asked for. Any thread.
+class DeviceHolder {
+ public:
+  explicit DeviceHolder(RdmaDeviceFactory factory) : factory_(std::move(factory)) {}
+  // The same device every time; after a failure the factory is asked again.
+  absl::StatusOr<std::shared_ptr<Device>> Get();
+
+ private:
+  Mutex mutex_;
+  RdmaDeviceFactory factory_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Device> device_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Constant, but for what it points to.
+struct Settings {
+  std::string scheme;
+  RdmaOptions options;
+  std::unique_ptr<DeviceHolder> device;
+  std::shared_ptr<Budget> send_budget, receive_budget;
+
+  // What each connection tells of itself.
+  Parameters parameters() const;
+  // Payloads up to this travel eagerly.
+  uint32_t threshold() const { return options.threshold.value_or(options.eager_bytes); }
+};
+
+// INVALID_ARGUMENT names the option that is out of bounds.
+absl::Status CheckOptions(const RdmaOptions& options);
+
+// INVALID_ARGUMENT: not an endpoint of `scheme`.
+absl::Status CheckScheme(const Endpoint& endpoint, const std::string& scheme);
+// In the device's own terms: "10.0.0.7:7000", a name.
+std::string DeviceAddress(const Endpoint& endpoint);
+
+}  // namespace farcall::rdma
+
+#endif  // FARCALL_TRANSPORTS_RDMA_SETTINGS_H_

@@ -1,0 +1,40 @@
+#include "farcall/transports/rdma/shm.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "farcall/transports/rdma/settings.h"
+
+namespace farcall {
+namespace {
+
+constexpr char kScheme[] = "shm";
+constexpr size_t kMaxName = 64;  // as the software NIC has it
+
+bool IsName(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxName && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' ||
+                  c == '.';
+         });
+}
+
+}  // namespace
+
+std::shared_ptr<Transport> MakeShmTransport(ShmOptions options) {
+  return MakeRdmaTransport(
+      kScheme, [device = std::move(options.device)] { return softnic::MakeSoftnicDevice(device); },
+      options.rdma);
+}
+
+absl::Status CheckShmEndpoint(const Endpoint& endpoint) {
+  absl::Status status = rdma::CheckScheme(endpoint, kScheme);
+  if (!status.ok() || IsName(endpoint.path)) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(endpoint.ToString(), ": a name is 1 to ", kMaxName,
+                   " letters, digits, '-', '_' and '.', and does not begin with '.'"));
+}
+
+}  // namespace farcall

@@ -1,0 +1,29 @@
+// Messages between processes of one host and one user, over the software NIC ("shm://name"): the
+// protocol and the cost shape of RDMA in shared memory, with no system call where data moves.
+
+#ifndef FARCALL_TRANSPORTS_RDMA_SHM_H_
+#define FARCALL_TRANSPORTS_RDMA_SHM_H_
+
+#include <memory>
+
+#include "farcall/rpc/transport.h"
+#include "farcall/transports/rdma/rdma.h"
+#include "farcall/transports/rdma/softnic/softnic.h"
+
+namespace farcall {
+
+struct ShmOptions {
+  RdmaOptions rdma = {};
+  softnic::SoftnicOptions device = {};
+};
+
+// As MakeRdmaTransport.
+std::shared_ptr<Transport> MakeShmTransport(ShmOptions options = {});
+
+// INVALID_ARGUMENT, with the reason, for an endpoint that Connect of such a transport can never
+// reach: another scheme, or no name.
+absl::Status CheckShmEndpoint(const Endpoint& endpoint);
+
+}  // namespace farcall
+
+#endif  // FARCALL_TRANSPORTS_RDMA_SHM_H_

@@ -1,0 +1,333 @@
+// What leaves a Wire: one list of work requests, gathered and posted at the end of a turn.
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "farcall/transports/rdma/wire.h"
+
+namespace farcall::rdma {
+namespace {
+
+// Writes the parts of a SEND one behind the other; what lies between them is 0.
+struct LeadWriter {
+  std::span<std::byte> bytes;
+  size_t written = 0;
+
+  void Append(size_t at, std::span<const std::byte> part) {
+    std::fill(bytes.begin() + static_cast<ptrdiff_t>(written),
+              bytes.begin() + static_cast<ptrdiff_t>(at), std::byte{0});
+    std::copy(part.begin(), part.end(), bytes.begin() + static_cast<ptrdiff_t>(at));
+    written = at + part.size();
+  }
+};
+
+}  // namespace
+
+Ticket Wire::Send(Message&& message, SendDone&& done) {
+  assert(loop_.IsDriver());
+  if (shut_ || !cause_.ok()) {
+    const absl::Status& why = shut_ ? close_status_ : cause_;
+    ResumeSoon();
+    return outbox_.Reject(std::move(message), std::move(done),
+                          Named(absl::UnavailableError(absl::StrCat(
+                              "the connection is closed", why.ok() ? "" : ": ", why.message()))));
+  }
+  if (message.payload_bytes() > kSmallPayloadBytes) {
+    device_->idle_memory().Watch(loop_, send_pool_);
+  }
+  FlushSoon();
+  return outbox_.Push(std::move(message), std::move(done));
+}
+
+void Wire::Withdraw(Ticket ticket) {
+  assert(loop_.IsDriver());
+  if (!live()) return;
+  if (!outbox_.Withdraw(ticket) && !outgoing_->Withdraw(ticket, loop_.now())) return;
+  FlushSoon();
+}
+
+void Wire::Flush() {
+  if (shut_ || !outgoing_.has_value()) return;
+  TellAbandoned();
+  Perform();
+  if (!shut_ && incoming_->waiting()) {
+    FindMemory();
+    Perform();
+  }
+  if (!shut_ && cause_.ok()) {
+    PostAll();
+    KeepHouse();
+  }
+  if (!shut_) RunDones();
+}
+
+void Wire::PostAll() {
+  if (!may_send_) return;
+  PostReads();
+  PostControls();
+  PostMessages();
+  // The active side speaks first, whatever it has to say.
+  const bool speak = std::exchange(speak_first_, false) && sends_ == 0;
+  if ((speak || credits_->CreditDue()) && MaySend(Kind::kCredit)) PostCredit(false);
+  Ring();
+}
+
+void Wire::PostControls() {
+  while (!revokes_.empty() && slots_.free() >= 2) {
+    const uint32_t transfer = revokes_.Pop();
+    const Windows::Pair& bound = windows_->Of(transfer);
+    for (size_t i = 0; i < bound.size(); ++i) {
+      if (bound[i].window == nullptr) continue;
+      const bool last = i == 1 || bound[1].window == nullptr;
+      Add(Opcode::kLocalInvalidate,
+          {place_, last ? WorkKind::kInvalidate : WorkKind::kBind, transfer}, last)
+          .rkey = bound[i].rkey;
+    }
+  }
+  while (!controls_.empty() && MaySend(Kind::kFin)) {
+    const Control control = controls_.Pop();
+    PostSmall({.kind = control.kind, .transfer = control.transfer, .status = control.status},
+              false);
+    if (control.kind == Kind::kFin) incoming_->FinPosted();
+  }
+}
+
+// One that must wait holds up those behind it, for heads keep their order.
+void Wire::PostMessages() {
+  if (!controls_.empty()) return;
+  while (Outbox::Item* const item = outbox_.Front()) {
+    if (!credits_->CanSend(Kind::kMessage)) {
+      ++tallies_.credit_stalls;
+      return;
+    }
+    if (!PostMessage(*item)) {
+      ++tallies_.slot_stalls;
+      return;
+    }
+  }
+}
+
+// False: it must wait.
+bool Wire::PostMessage(Outbox::Item& item) {
+  const Message& message = item.message;
+  const MessageSizes sizes{message.body.size(), message.attachment.size()};
+  const size_t payload = message.payload_bytes();
+  if (payload <= settings_->threshold() || payload == 0) {
+    const std::optional<Layout> layout =
+        EagerLayout(message.head.size(), sizes, peer_receive_bytes_);
+    if (layout.has_value()) return slots_.free() > 0 && PostEager(item, *layout);
+  }
+  return PostOffer(item);
+}
+
+// ---- eager ----
+
+bool Wire::Sendable(const Buffer& part) const {
+  const void* domain = part.slot()->domain;
+  return domain != nullptr &&
+         (domain == send_memory_ || domain == receive_memory_ || domain == receives_->identity());
+}
+
+// Where `bytes` are put together: in front of the next slot, or in `staged` when there are more.
+absl::StatusOr<Wire::Lead> Wire::MakeLead(size_t bytes) {
+  Lead lead;
+  if (bytes <= kFrontBytes) {
+    lead.bytes = fronts_->memory().subspan(slots_.next() * kFrontBytes, kFrontBytes);
+    lead.key = fronts_->lkey();
+    return lead;
+  }
+  absl::StatusOr<Buffer> staged = send_pool_->Allocate(bytes);
+  if (!staged.ok()) return staged.status();
+  lead.staged = *std::move(staged);
+  lead.bytes = lead.staged.bytes();
+  lead.key = RegionOf(lead.staged.slot()->region).lkey();
+  return lead;
+}
+
+// In up to two pieces: what is put together here, and the last part where it lies. An inline SEND
+// takes it from anywhere, for the device copies it at once.
+bool Wire::PostEager(Outbox::Item& item, const Layout& layout) {
+  Message& message = item.message;
+  const bool inlined = layout.end <= pair_->max_inline();
+  Buffer& last = !message.attachment.empty() ? message.attachment : message.body;
+  const bool gather = !last.empty() && (inlined || Sendable(last));
+  const size_t lead_bytes = gather ? layout.end - last.size() : layout.end;
+  absl::StatusOr<Lead> lead = MakeLead(lead_bytes);
+  if (!lead.ok()) return EndUnsent(lead.status());
+
+  EncodeEnvelope({.kind = Kind::kMessage,
+                  .reposts = credits_->Send(),
+                  .head = static_cast<uint16_t>(message.head.size()),
+                  .sizes = {message.body.size(), message.attachment.size()}},
+                 lead->bytes);
+  LeadWriter writer{lead->bytes, layout.head};
+  writer.Append(layout.head, message.head.bytes());
+  const auto copy = [&](size_t at, const Buffer& part) {
+    if (part.empty() || (gather && &part == &last)) return;
+    writer.Append(at, part.bytes());
+    counters_.payload_bytes_copied += part.size();
+    ++tallies_.copies;
+  };
+  copy(layout.body, message.body);
+  copy(layout.attachment, message.attachment);
+  writer.Append(lead_bytes, {});
+
+  AddSend(lead->bytes.first(lead_bytes), lead->key, gather ? &last : nullptr, inlined);
+  CountSent(message);
+  ++tallies_.eager_messages;
+  if (inlined) {
+    if (gather) sent_.push_back(std::move(last));
+  } else if (gather || lead->staged) {
+    slots_.Lease(sends_, gather ? std::move(last) : Buffer(), std::move(lead->staged));
+  }
+  outbox_.Release(item.charge);
+  outbox_.EndSent(std::move(item.done));
+  outbox_.DropFront();
+  return true;
+}
+
+bool Wire::EndUnsent(const absl::Status& status) {
+  Outbox::Item& item = *outbox_.Front();
+  outbox_.Release(item.charge);
+  outbox_.End(std::move(item.done), {status, false, std::move(item.message)});
+  outbox_.DropFront();
+  return true;
+}
+
+void Wire::CountSent(const Message& message) {
+  ++counters_.messages_sent;
+  counters_.bytes_sent += message.head.size() + message.payload_bytes();
+}
+
+// ---- rendezvous ----
+
+bool Wire::PostOffer(Outbox::Item& item) {
+  const size_t parts =
+      (item.message.body.empty() ? 0 : 1) + (item.message.attachment.empty() ? 0 : 1);
+  if (slots_.free() < 1 + parts || !outgoing_->CanBegin()) return false;
+  if (windows_.has_value() && !windows_->Reserve(parts)) {
+    if (!windows_->none_bound()) return false;  // one comes back
+    return EndUnsent(absl::ResourceExhaustedError("the device has no memory window left"));
+  }
+  absl::Status readable = MakeReadable(item.message.body);
+  if (readable.ok()) readable = MakeReadable(item.message.attachment);
+  if (!readable.ok()) return EndUnsent(readable);
+  const MessageSizes sizes{item.message.body.size(), item.message.attachment.size()};
+  const Layout layout = LayoutOf(Kind::kRts, item.message.head.size(), sizes);
+  // The RTS takes the slot behind the BINDs, and its front: nobody else's.
+  CountSent(item.message);
+  const uint32_t transfer =
+      outgoing_->Begin(item.ticket, std::move(item.message), std::move(item.done));
+  offered_.emplace(transfer, item.charge);
+  outbox_.DropFront();
+  ++tallies_.rendezvous_messages;
+  const Message& message = outgoing_->message(transfer);
+  Windows::Pair bound;
+  const Region body = Bind(message.body, transfer, bound[0]);
+  const Region attachment = Bind(message.attachment, transfer, bound[1]);
+  if (windows_.has_value()) windows_->Keep(transfer, std::move(bound));
+  PostRts({.kind = Kind::kRts,
+           .transfer = transfer,
+           .head = static_cast<uint16_t>(message.head.size()),
+           .sizes = sizes,
+           .body = body,
+           .attachment = attachment},
+          layout, message.head.bytes());
+  outgoing_->Posted(transfer);
+  return true;
+}
+
+void Wire::PostRts(Envelope envelope, const Layout& layout, std::span<const std::byte> head) {
+  absl::StatusOr<Lead> lead = MakeLead(layout.end);
+  if (!lead.ok()) return Fail(lead.status());  // for a head: the pool keeps room for those
+  envelope.reposts = credits_->Send();
+  EncodeEnvelope(envelope, lead->bytes);
+  LeadWriter writer{lead->bytes, layout.head};
+  writer.Append(layout.head, head);
+  const bool inlined = layout.end <= pair_->max_inline();
+  AddSend(lead->bytes.first(layout.end), lead->key, nullptr, inlined);
+  if (lead->staged) slots_.Lease(sends_, std::move(lead->staged), {});
+}
+
+// What the peer cannot read where it lies is copied to where it can.
+absl::Status Wire::MakeReadable(Buffer& part) {
+  if (part.empty() || part.slot()->domain == send_memory_) return absl::OkStatus();
+  absl::StatusOr<Buffer> copy = CopyToBuffer(*send_pool_, part.bytes());
+  if (!copy.ok()) return copy.status();
+  counters_.payload_bytes_copied += part.size();
+  ++tallies_.copies;
+  part = *std::move(copy);
+  return absl::OkStatus();
+}
+
+Region Wire::Bind(const Buffer& part, uint32_t transfer, Windows::Bound& bound) {
+  if (part.empty()) return {};
+  const MemoryRegion& region = RegionOf(part.slot()->region);
+  const uint64_t address = reinterpret_cast<uintptr_t>(part.data());
+  if (!windows_.has_value()) return {address, region.rkey()};
+  bound.window = windows_->Take();
+  bound.rkey = bound.window->next_rkey();
+  SendRequest& request = Add(Opcode::kBind, {place_, WorkKind::kBind, transfer}, false);
+  request.window = bound.window.get();
+  request.region = &region;
+  request.bind_address = address;
+  request.bind_length = part.size();
+  return {address, bound.rkey};
+}
+
+// ---- the list ----
+
+void Wire::PostCredit(bool wants_completion) {
+  ++tallies_.credit_messages;
+  PostSmall({.kind = Kind::kCredit}, wants_completion);
+}
+
+void Wire::PostSmall(Envelope envelope, bool wants_completion) {
+  const Lead lead = *MakeLead(kEnvelopeBytes);
+  envelope.reposts = credits_->Send();
+  EncodeEnvelope(envelope, lead.bytes);
+  AddSend(lead.bytes.first(kEnvelopeBytes), lead.key, nullptr,
+          kEnvelopeBytes <= pair_->max_inline(), wants_completion);
+}
+
+SendRequest& Wire::Add(Opcode opcode, WorkId id, bool wants_completion) {
+  SendRequest& request = device_->batch().emplace_back();
+  request.wr_id = id.Pack();
+  request.opcode = opcode;
+  request.signaled = slots_.Take(wants_completion);
+  if (request.signaled) ++tallies_.signaled;
+  return request;
+}
+
+void Wire::AddSend(std::span<const std::byte> lead, uint32_t lead_key, const Buffer* tail,
+                   bool inlined, bool wants_completion) {
+  ++sends_;
+  SendRequest& request = Add(Opcode::kSend, {place_, WorkKind::kSend, sends_}, wants_completion);
+  request.inlined = inlined;
+  request.sges[0] = {lead.data(), static_cast<uint32_t>(lead.size()), lead_key};
+  request.sge_count = 1;
+  if (tail != nullptr) {
+    const uint32_t key = inlined ? 0 : RegionOf(tail->slot()->region).lkey();
+    request.sges[1] = {tail->data(), static_cast<uint32_t>(tail->size()), key};
+    request.sge_count = 2;
+  }
+  ++tallies_.sends;
+  if (inlined) ++tallies_.inline_sends;
+}
+
+void Wire::Ring() {
+  std::vector<SendRequest>& batch = device_->batch();
+  if (batch.empty()) return;
+  size_t posted = 0;
+  absl::Status status = pair_->PostSend(batch, posted);
+  batch.clear();
+  sent_.clear();
+  ++tallies_.doorbells;
+  ++counters_.send_calls;
+  if (!status.ok()) Fail(status);
+}
+
+}  // namespace farcall::rdma
