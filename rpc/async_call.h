@@ -88,11 +88,11 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
     if (refused_.ok()) {
       core_->Start(*this);
     } else {
-      OnDone(refused_, {});
+      OnDone(absl::Status(refused_), {});
     }
   }
 
-  void OnDone(absl::Status status, Message reply) override {
+  void OnDone(absl::Status&& status, Message&& reply) override {
     // The handler may start the next call: this one's memory must be free for it.
     const std::shared_ptr<ChannelCore> core = std::move(core_);
     auto work = std::move(work_);

@@ -94,7 +94,7 @@ class ClientCall : private Timer {
  protected:
   // The call is over and out of every table; it may be destroyed. `reply` is meaningful when
   // `status` is OK.
-  virtual void OnDone(absl::Status status, Message reply) = 0;
+  virtual void OnDone(absl::Status&& status, Message&& reply) = 0;
 
  private:
   friend class CallTable;

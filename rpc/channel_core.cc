@@ -38,7 +38,7 @@ ChannelCore::ChannelCore(std::shared_ptr<Transport> transport, Endpoint endpoint
 ChannelCore::~ChannelCore() = default;
 
 std::shared_ptr<BufferPool> ChannelCore::pool() const {
-  MutexLock lock(mutex_);
+  SpinLock lock(pool_mutex_);
   return pool_;
 }
 
@@ -90,9 +90,10 @@ void ChannelCore::OnSessionReady(ClientSession& session) {
   ready_at_ = loop_->now();
   failed_attempts_ = 0;
   ++tally_.connects;
+  std::shared_ptr<BufferPool> pool = session.pool();
   {
-    MutexLock lock(mutex_);
-    pool_ = session.pool();
+    SpinLock lock(pool_mutex_);
+    pool_.swap(pool);
   }
   Log(LogLevel::kInfo, absl::StrCat("channel: connected to ", session.peer_address()));
   SendWaiting();
@@ -324,14 +325,14 @@ void ChannelCore::Run() {
   doomed.swap(doomed_);
   const auto keep = shared_from_this();
   ending_doomed_ = true;
-  for (ClientCall* call : doomed) Finish(*call, call->cause_, {});
+  for (ClientCall* call : doomed) Finish(*call, absl::Status(call->cause_), {});
   ending_doomed_ = false;
   // A callback may start a call that is doomed at once, and its callback again: that takes a turn
   // each, between which the loop looks at what would make calls succeed.
   if (!doomed_.empty()) loop_->Post([keep] { keep->Run(); });
 }
 
-void ChannelCore::Finish(ClientCall& call, absl::Status status, Message reply) {
+void ChannelCore::Finish(ClientCall& call, absl::Status&& status, Message&& reply) {
   call.Disarm();
   call.state_ = ClientCall::State::kDone;
   if (call.cancel_key_ != 0) cancellable_.erase(call.cancel_key_);

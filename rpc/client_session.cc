@@ -168,13 +168,13 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   call->reply_ticket_ = ticket;
   if (absl::Status refused = CheckReply(sizes); !refused.ok()) {
     // The server did answer: the handler ran.
-    Leave(*call, refused, {});
+    Leave(*call, absl::Status(refused), {});
     return {.refused = refused, .attachment = {}};
   }
   return {};
 }
 
-void ClientSession::OnCall(const FrameHeader& header, Message message) {
+void ClientSession::OnCall(const FrameHeader& header, Message&& message) {
   ClientCall* call = CallOf(header);
   if (call == nullptr) {
     owner_.OnLateReply();
@@ -211,7 +211,7 @@ void ClientSession::OnCancel(uint64_t /*call*/) {
   Violation("a CANCEL from the side that serves").IgnoreError();
 }
 
-void ClientSession::Leave(ClientCall& call, absl::Status status, Message reply) {
+void ClientSession::Leave(ClientCall& call, absl::Status&& status, Message&& reply) {
   // A reply can overtake the request's own end: the server refused a payload that is still going
   // out.
   if (call.state_ == ClientCall::State::kSending) connection().Withdraw(call.ticket_);

@@ -96,6 +96,11 @@ class BlockingTask : public LoopTask {
   // touched afterwards.
   void Finish();
 
+ protected:
+  // What the loop's clock said just before RunBlocking, for who has read it: spares a driver the
+  // reading.
+  TimePoint begun_{};
+
  private:
   friend class EventLoop;
   friend struct LoopState;

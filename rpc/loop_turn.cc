@@ -84,7 +84,8 @@ bool LoopState::Spins(const BlockingTask* task) const {
 
 void LoopState::DriveFor(BlockingTask& task, bool start) noexcept {
   if (start) {
-    now_read = false;
+    now_read = task.begun_ != TimePoint{};
+    if (now_read) now_value = std::max(now_value, task.begun_);
     if (has_submissions.load(std::memory_order_relaxed)) RunSubmissions();  // they came first
     task.Run();
     RunEndOfTurn();

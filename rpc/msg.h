@@ -40,7 +40,7 @@ template <class T>
 class Msg {
  public:
   // Takes a message whose body VerifyBody<T> accepted.
-  explicit Msg(Message message)
+  explicit Msg(Message&& message)
       : message_(std::move(message)), root_(flatbuffers::GetRoot<T>(message_.body.data())) {}
 
   const T& operator*() const { return *root_; }

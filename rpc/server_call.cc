@@ -93,14 +93,18 @@ void ServerCall::OnTimer() {
   }
 }
 
+void ServerCall::Forget() {
+  peer_.reset();
+  pool_.reset();
+}
+
 void ServerCall::Clear() {
   Disarm();
   signal_.slot().clear();
   cancelled_.store(false, std::memory_order_relaxed);
   request_ = Message();
   reply_metadata_.clear();
-  peer_.reset();
-  pool_.reset();
+  if (session_ == nullptr) Forget();
   session_ = nullptr;
   whole_ = false;
   status_ = absl::OkStatus();

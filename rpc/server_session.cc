@@ -36,6 +36,7 @@ uint64_t Total(MessageSizes sizes) {
 // When a request of `bytes` that is announced at `now` must be whole.
 TimePoint WholeBy(TimePoint now, uint64_t bytes, const KeepaliveOptions& keepalive) {
   if (keepalive.min_bytes_per_second == 0) return TimePoint::max();
+  if (bytes < keepalive.min_bytes_per_second) return After(now, keepalive.stall_timeout);
   const Duration longest(static_cast<Duration::rep>(kLongestTimeoutNs));
   const auto longest_s = std::chrono::duration_cast<std::chrono::seconds>(longest).count();
   const uint64_t seconds =
@@ -148,8 +149,11 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   call.method_ = method->info;
   call.tally_ = &home_.tally().methods.Of(*method->info);
   call.limits_ = &home_.shared().options.limits;
-  call.pool_ = connection().pool();
-  call.peer_ = peer_;
+  // They stay with a recycled call until it serves another connection, or this one ends.
+  if (call.peer_ != peer_) {
+    call.pool_ = connection().pool();
+    call.peer_ = peer_;
+  }
   call.clock_ = &loop().clock();
   call.id_ = header.call;
   call.ticket_ = ticket;
@@ -168,7 +172,7 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   return {};
 }
 
-void ServerSession::OnCall(const FrameHeader& header, Message message) {
+void ServerSession::OnCall(const FrameHeader& header, Message&& message) {
   const auto found = calls_.find(header.call);
   if (found == calls_.end()) return;  // it was given up between its announcement and now
   ServerCall& call = *found->second;
@@ -348,6 +352,7 @@ void ServerSession::OnEnded(const absl::Status& status) {
   ServerTally& counts = home_.tally();
   ++Of(greeted() ? counts.connections_closed : counts.handshakes_failed, status.code());
   Orphan();
+  home_.Forget(*peer_);
   home_.Bury(*this);
 }
 

@@ -39,7 +39,7 @@ class ServerSession final : public Session {
   void OnReady() override;
   Admission AdmitCall(Ticket ticket, const FrameHeader& header, std::span<const std::byte> head,
                       MessageSizes sizes) override;
-  void OnCall(const FrameHeader& header, Message message) override;
+  void OnCall(const FrameHeader& header, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
   void OnDraining() override {}  // a caller that drains just makes no more calls

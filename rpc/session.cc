@@ -161,12 +161,11 @@ Admission Session::Admit(Ticket ticket, std::span<const std::byte> head, Message
   return {};
 }
 
-void Session::OnMessage(Ticket /*ticket*/, Message message) {
+void Session::OnMessage(Ticket /*ticket*/, Message&& message) {
   if (ending_) return;
   last_heard_ = loop_.now();
   ping_pending_ = false;
-  // Admit accepted this head: it decodes.
-  const FrameHeader header = *DecodeHeader(message.head.bytes());
+  const FrameHeader header = ReadHeader(message.head.bytes());  // Admit accepted this head
   switch (header.type) {
     case FrameType::kRequest:
     case FrameType::kReply:

@@ -25,7 +25,9 @@ absl::Status HeldUpServer(const absl::Status& late) {
 // A blocked thread's call; both of its faces live on that thread's stack.
 class BlockingCall final : private BlockingTask, private ClientCall {
  public:
-  BlockingCall(ChannelCore& core, PreparedCall call) : ClientCall(std::move(call)), core_(core) {}
+  BlockingCall(ChannelCore& core, PreparedCall&& call) : ClientCall(std::move(call)), core_(core) {
+    begun_ = call.started;
+  }
 
   absl::StatusOr<Message> Wait() {
     absl::Status ran = core_.loop().RunBlocking(*this);
@@ -38,7 +40,7 @@ class BlockingCall final : private BlockingTask, private ClientCall {
 
  private:
   void Run() override { core_.Start(*this); }
-  void OnDone(absl::Status status, Message reply) override {
+  void OnDone(absl::Status&& status, Message&& reply) override {
     if (status.ok()) {
       reply_ = std::move(reply);
     } else {
@@ -53,7 +55,7 @@ class BlockingCall final : private BlockingTask, private ClientCall {
 
 }  // namespace
 
-absl::StatusOr<Message> CallBlocking(Channel& channel, PreparedCall call) {
+absl::StatusOr<Message> CallBlocking(Channel& channel, PreparedCall&& call) {
   if (!call.status.ok()) return call.status;
   return BlockingCall(channel.core(), std::move(call)).Wait();
 }

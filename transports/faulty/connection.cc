@@ -171,7 +171,7 @@ Admission FaultyConnection::Admit(Ticket ticket, std::span<const std::byte> head
   return admission;
 }
 
-void FaultyConnection::OnMessage(Ticket ticket, Message message) {
+void FaultyConnection::OnMessage(Ticket ticket, Message&& message) {
   const TimePoint due = DeliveryTime(message.payload_bytes());
   Delivery delivery{Delivery::Kind::kMessage, ticket, std::move(message), {}};
   if (due > loop_.now() || !inbox_.empty()) {

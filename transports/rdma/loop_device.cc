@@ -113,10 +113,15 @@ size_t LoopDevice::Poll() {
 size_t LoopDevice::PollQueue(const std::shared_ptr<LoopQueue>& queue) {
   if (std::exchange(queue->noticed, false)) queue->queue->Drain();
   const size_t count = queue->queue->Poll(completions_);
-  if (count == 0) {
+  if (count == 0) [[likely]] {
     if (++queue->empty_polls % kPollsPerCheck == 0) CheckQueue(queue);
     return 0;
   }
+  Handle(count);
+  return count;
+}
+
+void LoopDevice::Handle(size_t count) {
   // What callbacks remove, and so this device, stays until Run.
   for (size_t i = 0; i < count; ++i) {
     const Completion& completion = completions_[i];
@@ -127,7 +132,6 @@ size_t LoopDevice::PollQueue(const std::shared_ptr<LoopQueue>& queue) {
       worker->OnCompletion(completion, id);
     }
   }
-  return count;
 }
 
 void LoopDevice::CheckQueue(const std::shared_ptr<LoopQueue>& queue) {

@@ -173,7 +173,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   Region Bind(const Buffer& part, uint32_t transfer, Windows::Bound& bound);
   void PostCredit(bool wants_completion);
   void PostSmall(Envelope envelope, bool wants_completion);
-  absl::StatusOr<Lead> MakeLead(size_t bytes);
+  absl::StatusOr<Lead> MakeLead(size_t bytes, bool inlined);
   SendRequest& Add(Opcode opcode, WorkId id, bool wants_completion);
   void AddSend(std::span<const std::byte> lead, uint32_t lead_key, const Buffer* tail, bool inlined,
                bool wants_completion = false);
@@ -237,6 +237,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   uint32_t sends_ = 0;                                     // SENDs, modulo 2^32
   bool speak_first_ = false;                               // the active side's first SEND is due
   bool may_send_ = false;                                  // passive: the active side has spoken
+  bool sent_early_ = false;                                // in this turn, before its end
 
   // Receiving.
   Receiver* receiver_ = nullptr;

@@ -39,7 +39,11 @@ Ticket Wire::Send(Message&& message, SendDone&& done) {
     device_->idle_memory().Watch(loop_, send_pool_);
   }
   FlushSoon();
-  return outbox_.Push(std::move(message), std::move(done));
+  const Ticket ticket = outbox_.Push(std::move(message), std::move(done));
+  // The first of a turn is on its way while this turn does what is left to do; those behind it
+  // leave together.
+  if (live() && !std::exchange(sent_early_, true)) PostAll();
+  return ticket;
 }
 
 void Wire::Withdraw(Ticket ticket) {
@@ -50,6 +54,7 @@ void Wire::Withdraw(Ticket ticket) {
 }
 
 void Wire::Flush() {
+  sent_early_ = false;
   if (shut_ || !outgoing_.has_value()) return;
   TellAbandoned();
   Perform();
@@ -131,9 +136,14 @@ bool Wire::Sendable(const Buffer& part) const {
          (domain == send_memory_ || domain == receive_memory_ || domain == receives_->identity());
 }
 
-// Where `bytes` are put together: in front of the next slot, or in `staged` when there are more.
-absl::StatusOr<Wire::Lead> Wire::MakeLead(size_t bytes) {
+// Where `bytes` are put together: in memory that is used again after the doorbell, when the device
+// copies them before; in front of the next slot; or in `staged` when there are more.
+absl::StatusOr<Wire::Lead> Wire::MakeLead(size_t bytes, bool inlined) {
   Lead lead;
+  if (inlined) {
+    lead.bytes = device_->inline_front();
+    return lead;
+  }
   if (bytes <= kFrontBytes) {
     lead.bytes = fronts_->memory().subspan(slots_.next() * kFrontBytes, kFrontBytes);
     lead.key = fronts_->lkey();
@@ -155,7 +165,7 @@ bool Wire::PostEager(Outbox::Item& item, const Layout& layout) {
   Buffer& last = !message.attachment.empty() ? message.attachment : message.body;
   const bool gather = !last.empty() && (inlined || Sendable(last));
   const size_t lead_bytes = gather ? layout.end - last.size() : layout.end;
-  absl::StatusOr<Lead> lead = MakeLead(lead_bytes);
+  absl::StatusOr<Lead> lead = MakeLead(lead_bytes, inlined);
   if (!lead.ok()) return EndUnsent(lead.status());
 
   EncodeEnvelope({.kind = Kind::kMessage,
@@ -241,13 +251,13 @@ bool Wire::PostOffer(Outbox::Item& item) {
 }
 
 void Wire::PostRts(Envelope envelope, const Layout& layout, std::span<const std::byte> head) {
-  absl::StatusOr<Lead> lead = MakeLead(layout.end);
+  const bool inlined = layout.end <= pair_->max_inline();
+  absl::StatusOr<Lead> lead = MakeLead(layout.end, inlined);
   if (!lead.ok()) return Fail(lead.status());  // for a head: the pool keeps room for those
   envelope.reposts = credits_->Send();
   EncodeEnvelope(envelope, lead->bytes);
   LeadWriter writer{lead->bytes, layout.head};
   writer.Append(layout.head, head);
-  const bool inlined = layout.end <= pair_->max_inline();
   AddSend(lead->bytes.first(layout.end), lead->key, nullptr, inlined);
   if (lead->staged) slots_.Lease(sends_, std::move(lead->staged), {});
 }
@@ -286,11 +296,11 @@ void Wire::PostCredit(bool wants_completion) {
 }
 
 void Wire::PostSmall(Envelope envelope, bool wants_completion) {
-  const Lead lead = *MakeLead(kEnvelopeBytes);
+  const bool inlined = kEnvelopeBytes <= pair_->max_inline();
+  const Lead lead = *MakeLead(kEnvelopeBytes, inlined);
   envelope.reposts = credits_->Send();
   EncodeEnvelope(envelope, lead.bytes);
-  AddSend(lead.bytes.first(kEnvelopeBytes), lead.key, nullptr,
-          kEnvelopeBytes <= pair_->max_inline(), wants_completion);
+  AddSend(lead.bytes.first(kEnvelopeBytes), lead.key, nullptr, inlined, wants_completion);
 }
 
 SendRequest& Wire::Add(Opcode opcode, WorkId id, bool wants_completion) {

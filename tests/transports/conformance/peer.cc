@@ -161,7 +161,7 @@ void Peer::NoteAdmit(Ticket ticket, std::span<const std::byte> head, MessageSize
   last_admitted_number_ = label->number;
 }
 
-void Peer::OnMessage(Ticket ticket, Message message) {
+void Peer::OnMessage(Ticket ticket, Message&& message) {
   CheckCallback("OnMessage");
   Note(absl::StrCat("OnMessage ", ticket));
   CheckMessage(message);
