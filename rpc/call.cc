@@ -24,10 +24,7 @@ absl::Status Fill(PreparedCall& call, const Channel& channel, MessageBuilder& bu
   if (!body.ok()) return body.status();
   call.message.body = *std::move(body);
   call.message.attachment = builder.TakeAttachment();
-  HeadBuilder head(*builder.pool());
-  if (absl::Status added = AddMetadata(options.metadata, head); !added.ok()) return added;
-  call.message.head = head.Finish({});
-  return absl::OkStatus();
+  return MakeHead(options.metadata, *builder.pool(), call.message.head);
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ void ClientSession::OnCall(const FrameHeader& header, Message&& message) {
     call->info_->reply_metadata = MetadataView(message.head.bytes()).ToMetadata();
   }
   absl::Status status = ReadStatus(header, message.head.bytes());
-  status.ErasePayload(kOutcomePayload);  // what the outcome is, is decided here
+  if (!status.ok()) status.ErasePayload(kOutcomePayload);  // what it is, is decided here
   if ((header.flags & kFlagNotRun) != 0) {
     ++tally().refused;
     status = Refused(status, call->method_->name);

@@ -261,7 +261,7 @@ void ServerSession::Refuse(uint64_t id, const MethodInfo* method, const absl::St
                      method == nullptr ? "an unknown method" : Absl(method->name), ": ",
                      absl::StatusCodeToString(status.code()), ": ", status.message()));
   }
-  SendStatus(id, status, kFlagNotRun, {}, {}, {});
+  SendStatus(id, status, kFlagNotRun, {}, {});
 }
 
 // Ends a call whose handler does not run.
@@ -288,8 +288,11 @@ absl::StatusCode ServerSession::Reply(ServerCall& call) {
                      " (its limits.max_body_bytes and limits.max_attachment_bytes)"));
   }
   const uint8_t flags = FARCALL_PLANTED(kErrorsDidNotRun) && !status.ok() ? kFlagNotRun : 0;
-  const Sent sent = SendStatus(call.id_, status, flags, call.reply_metadata_,
-                               std::move(call.reply_body_), std::move(call.reply_attachment_));
+  Message message;
+  message.body = std::move(call.reply_body_);
+  message.attachment = std::move(call.reply_attachment_);
+  const Sent sent =
+      SendStatus(call.id_, status, flags, call.reply_metadata_, std::move(message));
   ServerTally& counts = home_.tally();
   ++(sent.code == absl::StatusCode::kOk ? counts.replies_ok : counts.replies_failed);
   call.tally_->bytes_sent += sent.bytes;
@@ -297,25 +300,29 @@ absl::StatusCode ServerSession::Reply(ServerCall& call) {
 }
 
 ServerSession::Sent ServerSession::SendStatus(uint64_t id, const absl::Status& status,
-                                              uint8_t flags, const Metadata& metadata, Buffer body,
-                                              Buffer attachment) {
-  HeadBuilder head(*connection().pool());
-  if (absl::Status added = AddMetadata(metadata, head); !added.ok()) {
-    const absl::Status unsendable(added.code(),
-                                  absl::StrCat("the reply's metadata: ", added.message()));
-    return SendStatus(id, status.ok() ? unsendable : status, flags, {}, {}, {});
-  }
-  if (!status.ok()) AddStatus(status, head);
-  const absl::StatusCode code = status.code();
-  Message message;
-  message.head = head.Finish({.type = FrameType::kReply,
-                              .flags = flags,
-                              .status = static_cast<uint16_t>(code),
-                              .call = id});
+                                              uint8_t flags, const Metadata& metadata,
+                                              Message&& message) {
+  absl::Status made;
   if (status.ok()) {
-    message.body = std::move(body);
-    message.attachment = std::move(attachment);
+    made = MakeHead(metadata, *connection().pool(), message.head);
+  } else {
+    message = Message();
+    HeadBuilder head(*connection().pool());
+    made = AddMetadata(metadata, head);
+    AddStatus(status, head);
+    message.head = head.Finish({});
   }
+  if (!made.ok()) {
+    const absl::Status unsendable(made.code(),
+                                  absl::StrCat("the reply's metadata: ", made.message()));
+    return SendStatus(id, status.ok() ? unsendable : status, flags, {}, {});
+  }
+  const absl::StatusCode code = status.code();
+  EncodeHeader({.type = FrameType::kReply,
+                .flags = flags,
+                .status = static_cast<uint16_t>(code),
+                .call = id},
+               message.head.data());
   const Sent sent{code, message.head.size() + message.payload_bytes()};
   SendAnswer(std::move(message));
   return sent;

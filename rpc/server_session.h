@@ -59,8 +59,9 @@ class ServerSession final : public Session {
     absl::StatusCode code;
     uint64_t bytes;
   };
+  // The head of `message` is made here; an error has no payload.
   Sent SendStatus(uint64_t id, const absl::Status& status, uint8_t flags, const Metadata& metadata,
-                  Buffer body, Buffer attachment);
+                  Message&& message);
 
   ServerLoop& home_;
   std::shared_ptr<PeerIdentity> peer_;

@@ -104,7 +104,7 @@ absl::Status Session::Violation(absl::string_view rule) {
   return status;
 }
 
-void Session::SendAnswer(Message message) {
+void Session::SendAnswer(Message&& message) {
   if (unread_answers_ >= options_.limits.max_unread_answers) {
     End(absl::ResourceExhaustedError(absl::StrCat(
         peer_address_, " does not read its answers: ", uint64_t{unread_answers_},

@@ -84,7 +84,7 @@ class Session : private Receiver, private Timer {
   // Sends what the peer made us say. Ends the connection of a peer for which too much waits
   // (limits.max_unread_answers, the transport's queue): losing an answer would be worse, it is
   // waited for.
-  void SendAnswer(Message message);
+  void SendAnswer(Message&& message);
   void SendControl(const FrameHeader& header);
   // Bytes of answers that did not leave yet.
   uint64_t unread_bytes() const { return unread_bytes_; }

@@ -122,8 +122,9 @@ class Connection {
   // full queue is RESOURCE_EXHAUSTED and unsent; a closed connection is UNAVAILABLE and unsent; an
   // oversize head is unsent, too. A payload that the peer refuses or abandons ends its Send OK and
   // sent: what became of it is the receiver's to tell. Messages queued in one turn of the loop
-  // leave together at its end. May be called before Start.
-  virtual Ticket Send(Message message, SendDone done) = 0;
+  // leave by its end, together or all but the first. May be called before Start. Both arguments are
+  // moved from.
+  virtual Ticket Send(Message&& message, SendDone&& done) = 0;
   // Takes back what still waits: `done` follows with CANCELLED within a turn or two, unsent with
   // the message when no byte left, else sent (a payload in progress stops soon and the receiver
   // drops it). A no-op when done ran or the ticket is unknown.

@@ -38,7 +38,7 @@ void FaultyConnection::Start(Receiver& receiver) {
 
 // ---- sending ----
 
-Ticket FaultyConnection::Send(Message message, SendDone done) {
+Ticket FaultyConnection::Send(Message&& message, SendDone&& done) {
   const Ticket ticket = ++last_sent_;
   absl::Status status = CheckRoomFor(message);
   if (!status.ok()) {

@@ -35,7 +35,7 @@ class FaultyConnection final : public Connection, private Receiver {
 
   const std::shared_ptr<BufferPool>& pool() const override { return inner_->pool(); }
   void Start(Receiver& receiver) override;
-  Ticket Send(Message message, SendDone done) override;
+  Ticket Send(Message&& message, SendDone&& done) override;
   void Withdraw(Ticket ticket) override;
   void Abandon(Ticket ticket, absl::Status status) override;
   void Close(absl::Status status) override;

@@ -159,12 +159,14 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   void TellAbandoned();
 
   // ---- sending (wire_send.cc) ----
+  bool SendAtOnce(Message& message);
   void Flush() override;
   void PostAll();
   void PostControls();
   void PostMessages();
   bool PostMessage(Outbox::Item& item);
-  bool PostEager(Outbox::Item& item, const Layout& layout);
+  std::optional<Layout> EagerLayoutOf(const Message& message) const;
+  absl::Status PostEager(Message& message, const Layout& layout);
   bool PostOffer(Outbox::Item& item);
   void PostRts(Envelope envelope, const Layout& layout, std::span<const std::byte> head);
   bool EndUnsent(const absl::Status& status);

@@ -39,11 +39,22 @@ Ticket Wire::Send(Message&& message, SendDone&& done) {
     device_->idle_memory().Watch(loop_, send_pool_);
   }
   FlushSoon();
-  const Ticket ticket = outbox_.Push(std::move(message), std::move(done));
-  // The first of a turn is on its way while this turn does what is left to do; those behind it
-  // leave together.
-  if (live() && !std::exchange(sent_early_, true)) PostAll();
-  return ticket;
+  if (!sent_early_ && SendAtOnce(message)) return outbox_.Sent(std::move(done));
+  return outbox_.Push(std::move(message), std::move(done));
+}
+
+// The first small message of a turn is on its way while the turn does what is left to do, and those
+// behind it leave together.
+bool Wire::SendAtOnce(Message& message) {
+  if (outbox_.Front() != nullptr || !may_send_ || !controls_.empty() ||
+      !MaySend(Kind::kMessage) || message.head.size() > kMaxHeadBytes) {
+    return false;
+  }
+  const std::optional<Layout> layout = EagerLayoutOf(message);
+  if (!layout.has_value() || !PostEager(message, *layout).ok()) return false;
+  sent_early_ = true;
+  Ring();
+  return true;
 }
 
 void Wire::Withdraw(Ticket ticket) {
@@ -117,15 +128,24 @@ void Wire::PostMessages() {
 
 // False: it must wait.
 bool Wire::PostMessage(Outbox::Item& item) {
-  const Message& message = item.message;
-  const MessageSizes sizes{message.body.size(), message.attachment.size()};
-  const size_t payload = message.payload_bytes();
-  if (payload <= settings_->threshold() || payload == 0) {
-    const std::optional<Layout> layout =
-        EagerLayout(message.head.size(), sizes, peer_receive_bytes_);
-    if (layout.has_value()) return slots_.free() > 0 && PostEager(item, *layout);
+  const std::optional<Layout> layout = EagerLayoutOf(item.message);
+  if (!layout.has_value()) return PostOffer(item);
+  if (slots_.free() == 0) return false;
+  if (absl::Status posted = PostEager(item.message, *layout); !posted.ok()) {
+    return EndUnsent(posted);
   }
-  return PostOffer(item);
+  outbox_.Release(item.charge);
+  outbox_.EndSent(std::move(item.done));
+  outbox_.DropFront();
+  return true;
+}
+
+// Nothing: it goes by rendezvous.
+std::optional<Layout> Wire::EagerLayoutOf(const Message& message) const {
+  const size_t payload = message.payload_bytes();
+  if (payload > settings_->threshold() && payload != 0) return std::nullopt;
+  return EagerLayout(message.head.size(), {message.body.size(), message.attachment.size()},
+                     peer_receive_bytes_);
 }
 
 // ---- eager ----
@@ -158,15 +178,14 @@ absl::StatusOr<Wire::Lead> Wire::MakeLead(size_t bytes, bool inlined) {
 }
 
 // In up to two pieces: what is put together here, and the last part where it lies. An inline SEND
-// takes it from anywhere, for the device copies it at once.
-bool Wire::PostEager(Outbox::Item& item, const Layout& layout) {
-  Message& message = item.message;
+// takes it from anywhere, for the device copies it at once. Not OK: nothing has changed.
+absl::Status Wire::PostEager(Message& message, const Layout& layout) {
   const bool inlined = layout.end <= pair_->max_inline();
   Buffer& last = !message.attachment.empty() ? message.attachment : message.body;
   const bool gather = !last.empty() && (inlined || Sendable(last));
   const size_t lead_bytes = gather ? layout.end - last.size() : layout.end;
   absl::StatusOr<Lead> lead = MakeLead(lead_bytes, inlined);
-  if (!lead.ok()) return EndUnsent(lead.status());
+  if (!lead.ok()) return lead.status();
 
   EncodeEnvelope({.kind = Kind::kMessage,
                   .reposts = credits_->Send(),
@@ -193,10 +212,7 @@ bool Wire::PostEager(Outbox::Item& item, const Layout& layout) {
   } else if (gather || lead->staged) {
     slots_.Lease(sends_, gather ? std::move(last) : Buffer(), std::move(lead->staged));
   }
-  outbox_.Release(item.charge);
-  outbox_.EndSent(std::move(item.done));
-  outbox_.DropFront();
-  return true;
+  return absl::OkStatus();
 }
 
 bool Wire::EndUnsent(const absl::Status& status) {

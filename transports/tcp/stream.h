@@ -59,7 +59,7 @@ class Stream final : public std::enable_shared_from_this<Stream>,
 
   // ---- the contract's Connection ----
   void Start(Receiver& receiver);
-  Ticket Send(Message message, SendDone done);
+  Ticket Send(Message&& message, SendDone&& done);
   void Withdraw(Ticket ticket);
   void Abandon(Ticket ticket, absl::Status status);
   void Close(absl::Status status);
