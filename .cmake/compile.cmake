@@ -11,7 +11,7 @@ function(farcall_warnings target)
       -Wextra-semi -Wimplicit-fallthrough)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # g++ 12 is wrong about inlined standard and Asio code under optimisation.
-    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-restrict)
   else()
     target_compile_options(${target} PRIVATE -Wthread-safety)  # see rpc/mutex.h
   endif()

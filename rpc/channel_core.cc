@@ -120,7 +120,7 @@ void ChannelCore::OnAttemptFailed(const absl::Status& status) {
 
 // The next attempt would fail as well: nothing that time mends is wrong.
 bool ChannelCore::WaitsOutBackoff(const ClientCall& call) const {
-  return call.wait_for_ready_ && !absl::IsInvalidArgument(last_error_);
+  return call.request_.wait_for_ready && !absl::IsInvalidArgument(last_error_);
 }
 
 // Why a call ends that does not wait.
@@ -213,16 +213,15 @@ void ChannelCore::Bury(ClientSession& session) {
 void ChannelCore::Start(ClientCall& call) {
   ++tally_.started;
   call.channel_ = this;
-  call.tally_ = &tally_.methods.Of(*call.method_);
+  call.tally_ = &tally_.methods.Of(*call.request_.method);
   ++call.tally_->started;
-  call.request_bytes_ = call.message_.head.size() + call.message_.payload_bytes();
   if (call.cancel_key_ != 0) cancellable_.emplace(call.cancel_key_, &call);
   if (state_ == State::kClosed) {
     Doom(call, absl::CancelledError("the channel is closed"));
-  } else if (std::max(loop_->now(), call.started_) >= call.deadline_) {
-    Doom(call,
-         absl::DeadlineExceededError(absl::StrCat("the deadline of ", Absl(call.method_->name),
-                                                  " had passed before it was sent")));
+  } else if (std::max(loop_->now(), call.request_.started) >= call.request_.deadline) {
+    Doom(call, absl::DeadlineExceededError(absl::StrCat("the deadline of ",
+                                                        Absl(call.request_.method->name),
+                                                        " had passed before it was sent")));
   } else if (state_ == State::kBackoff && !WaitsOutBackoff(call)) {
     Doom(call, NotConnected());
   } else if (tally_.waiting >= options_.max_waiting_calls && !CanSend() &&
@@ -231,7 +230,7 @@ void ChannelCore::Start(ClientCall& call) {
                                                          " calls wait for ", endpoint_.ToString(),
                                                          " already (max_waiting_calls)")));
   } else {
-    loop_->timers().Arm(call, call.deadline_);
+    loop_->timers().Arm(call, call.request_.deadline);
     Wait(call);
     SendWaiting();
   }
@@ -339,16 +338,16 @@ void ChannelCore::Finish(ClientCall& call, absl::Status&& status, Message&& repl
   const Outcome outcome = OutcomeOf(status);
   CountEnd(call, status, outcome, reply);
   call.session_ = nullptr;
-  if (call.info_ != nullptr) call.info_->outcome = outcome;
+  if (call.request_.info != nullptr) call.request_.info->outcome = outcome;
   call.OnDone(std::move(status), std::move(reply));
 }
 
 void ChannelCore::CountEnd(const ClientCall& call, const absl::Status& status, Outcome outcome,
                            const Message& reply) {
   MethodTally& method = *call.tally_;
-  if (outcome != Outcome::kNotSent) method.bytes_sent += call.request_bytes_;
+  if (outcome != Outcome::kNotSent) method.bytes_sent += call.request_.request_bytes;
   method.bytes_received += reply.head.size() + reply.payload_bytes();
-  const Duration took = loop_->now() - call.started_;
+  const Duration took = loop_->now() - call.request_.started;
   method.End(status.code(), took);
   if (call.session_ != nullptr) call.session_->NoteEnd(took);
   if (status.ok()) {

@@ -31,7 +31,8 @@ class ABSL_LOCKABLE Mutex {
 class ABSL_LOCKABLE SpinMutex {
  public:
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
-    if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]] WaitAndLock();
+    if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      WaitAndLock();
   }
   void unlock() ABSL_UNLOCK_FUNCTION() { taken_.store(false, std::memory_order_release); }
 

@@ -291,8 +291,7 @@ absl::StatusCode ServerSession::Reply(ServerCall& call) {
   Message message;
   message.body = std::move(call.reply_body_);
   message.attachment = std::move(call.reply_attachment_);
-  const Sent sent =
-      SendStatus(call.id_, status, flags, call.reply_metadata_, std::move(message));
+  const Sent sent = SendStatus(call.id_, status, flags, call.reply_metadata_, std::move(message));
   ServerTally& counts = home_.tally();
   ++(sent.code == absl::StatusCode::kOk ? counts.replies_ok : counts.replies_failed);
   call.tally_->bytes_sent += sent.bytes;

@@ -24,7 +24,8 @@ namespace farcall {
 // an inline handler: nobody looks at the clock then. Two callbacks that each make a blocking call
 // on the other's channel wait for ever. FAILED_PRECONDITION at once on a thread that drives that
 // loop already.
-absl::StatusOr<Message> CallBlocking(Channel& channel, PreparedCall&& call);
+absl::StatusOr<Message> CallBlocking(Channel& channel, const MethodInfo& method,
+                                     MessageBuilder& request, const CallOptions& options);
 
 // What a streaming method's stub says until streams exist.
 absl::Status StreamingUnimplemented(const MethodInfo& method);
@@ -56,9 +57,8 @@ template <class M>
 absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
                                                Builder<typename M::Request>&& request,
                                                const CallOptions& options) {
-  return TypedReply<typename M::Response>(
-      CallBlocking(channel, PrepareCall(channel, M::info(), request, options)), M::info(),
-      channel.core());
+  return TypedReply<typename M::Response>(CallBlocking(channel, M::info(), request, options),
+                                          M::info(), channel.core());
 }
 
 template <class M>

@@ -46,8 +46,8 @@ Ticket Wire::Send(Message&& message, SendDone&& done) {
 // The first small message of a turn is on its way while the turn does what is left to do, and those
 // behind it leave together.
 bool Wire::SendAtOnce(Message& message) {
-  if (outbox_.Front() != nullptr || !may_send_ || !controls_.empty() ||
-      !MaySend(Kind::kMessage) || message.head.size() > kMaxHeadBytes) {
+  if (outbox_.Front() != nullptr || !may_send_ || !controls_.empty() || !MaySend(Kind::kMessage) ||
+      message.head.size() > kMaxHeadBytes) {
     return false;
   }
   const std::optional<Layout> layout = EagerLayoutOf(message);
