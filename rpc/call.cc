@@ -37,6 +37,7 @@ PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, Messa
   PreparedCall call;
   call.method = &method;
   call.info = options.info;
+  call.attachment_into = options.attachment_into;
   call.wait_for_ready = options.wait_for_ready;
   if (call.info != nullptr) {  // which may have told of another call before
     *call.info = CallInfo{.record_stages = call.info->record_stages};
@@ -51,6 +52,7 @@ ClientCall::ClientCall(PreparedCall&& prepared, uint64_t cancel_key)
     : method_(prepared.method),
       message_(std::move(prepared.message)),
       info_(prepared.info),
+      attachment_into_(prepared.attachment_into),
       started_(prepared.started),
       deadline_(prepared.deadline),
       cancel_key_(cancel_key),

@@ -171,7 +171,13 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
     Leave(*call, refused, {});
     return {.refused = refused, .attachment = {}};
   }
-  return {};
+  Admission admission;
+  Buffer* const own = call->attachment_into_;
+  if (own != nullptr && *own && sizes.attachment > 0 &&
+      sizes.attachment <= own->slot()->capacity) {
+    admission.attachment = std::move(*own);
+  }
+  return admission;
 }
 
 void ClientSession::OnCall(const FrameHeader& header, Message message) {
