@@ -173,8 +173,7 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   }
   Admission admission;
   Buffer* const own = call->attachment_into_;
-  if (own != nullptr && *own && sizes.attachment > 0 &&
-      sizes.attachment <= own->slot()->capacity) {
+  if (own != nullptr && *own && sizes.attachment > 0 && sizes.attachment <= own->slot()->capacity) {
     admission.attachment = std::move(*own);
   }
   return admission;

@@ -59,12 +59,12 @@ absl::Status Wire::SetUp() {
       device_->TakeQueue(send_depth + options.receive_depth);
   if (!queue.ok()) return queue.status();
   queue_ = *std::move(queue);
-  absl::StatusOr<std::unique_ptr<QueuePair>> pair =
-      id_->CreateQueuePair(*memory_->domain(), {.send_queue = queue_->queue.get(),
-                                      .receive_queue = queue_->queue.get(),
-                                      .send_depth = send_depth,
-                                      .receive_depth = options.receive_depth,
-                                      .max_inline = std::min(kMaxInline, can.max_inline)});
+  absl::StatusOr<std::unique_ptr<QueuePair>> pair = id_->CreateQueuePair(
+      *memory_->domain(), {.send_queue = queue_->queue.get(),
+                           .receive_queue = queue_->queue.get(),
+                           .send_depth = send_depth,
+                           .receive_depth = options.receive_depth,
+                           .max_inline = std::min(kMaxInline, can.max_inline)});
   if (!pair.ok()) return pair.status();
   pair_ = *std::move(pair);
   number_ = pair_->number();

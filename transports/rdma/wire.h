@@ -219,7 +219,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   std::shared_ptr<BufferPool> send_pool_, receive_pool_;  // of memory_, and what names theirs
   const DeviceMemory* send_memory_ = nullptr;
   const DeviceMemory* receive_memory_ = nullptr;
-  std::unique_ptr<MemoryRegion> fronts_;          // kFrontBytes for each slot of the send queue
+  std::unique_ptr<MemoryRegion> fronts_;  // kFrontBytes for each slot of the send queue
   ReceiveBuffers::Owner receives_;
   std::optional<Windows> windows_;
   absl::flat_hash_map<uint32_t, ForeignSink> foreign_sinks_;  // by transfer

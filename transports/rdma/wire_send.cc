@@ -146,10 +146,10 @@ const MemoryRegion* Wire::UserRegion(UserRegions& regions, const Buffer& part) {
   absl::StatusOr<const MemoryRegion*> region = regions.Of(*memory);
   if (region.ok()) return *region;
   if (LogEnabled(LogLevel::kWarning)) {
-    device_->warnings().Warn(
-        loop_.now(), absl::StrCat(names_.peer, ": user memory of ", memory->memory().size(),
-                                  " bytes cannot be registered and is copied instead: ",
-                                  region.status().message()));
+    device_->warnings().Warn(loop_.now(),
+                             absl::StrCat(names_.peer, ": user memory of ", memory->memory().size(),
+                                          " bytes cannot be registered and is copied instead: ",
+                                          region.status().message()));
   }
   return nullptr;
 }

@@ -140,7 +140,8 @@ bool Wire::FindForeignSink(uint32_t transfer, Buffer& part) {
 
 void Wire::StartReads(uint32_t transfer, ReadSegments segments) {
   const auto foreign = foreign_sinks_.find(transfer);
-  if (foreign != foreign_sinks_.end()) segments[1].local_region = RegionName(*foreign->second.region);
+  if (foreign != foreign_sinks_.end())
+    segments[1].local_region = RegionName(*foreign->second.region);
   reads_->Add(transfer, segments);
 }
 
