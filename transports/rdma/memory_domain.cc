@@ -74,4 +74,11 @@ absl::StatusOr<std::shared_ptr<MemoryDomain>> SharedMemoryDomain::Get(
   return made;
 }
 
+std::vector<std::shared_ptr<BufferPool>> SharedMemoryDomain::pools() const {
+  MutexLock lock(mutex_);
+  const std::shared_ptr<MemoryDomain> domain = domain_.lock();
+  if (domain == nullptr) return {};
+  return {domain->send_pool(), domain->receive_pool()};
+}
+
 }  // namespace farcall::rdma

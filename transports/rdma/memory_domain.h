@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "farcall/rpc/buffer_pool.h"
@@ -61,9 +62,11 @@ class SharedMemoryDomain {
  public:
   absl::StatusOr<std::shared_ptr<MemoryDomain>> Get(Device& device, const RdmaOptions& options,
                                                     const MemoryDomain::Budgets& budgets);
+  // None while there is no connection.
+  std::vector<std::shared_ptr<BufferPool>> pools() const;
 
  private:
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::weak_ptr<MemoryDomain> domain_ ABSL_GUARDED_BY(mutex_);
 };
 

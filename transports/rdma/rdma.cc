@@ -27,6 +27,11 @@ class RdmaTransport final : public Transport {
     return rdma::StartListening(endpoint, std::move(loops), std::move(acceptor), settings_);
   }
 
+  std::vector<std::shared_ptr<BufferPool>> pools() const override {
+    if (settings_->shared_domain == nullptr) return {};
+    return settings_->shared_domain->pools();
+  }
+
  private:
   const std::shared_ptr<const rdma::Settings> settings_;
 };

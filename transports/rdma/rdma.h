@@ -29,13 +29,14 @@ enum class RdmaIsolation : uint8_t {
   kWindow,     // the bytes of a payload that is offered, while it is offered
   kDomain,     // send buffers of its own connection
   // One protection domain and one pair of pools for all connections of the transport: less memory,
-  // fewer descriptors and keys, for clusters that trust each other. What arrives here stays
-  // unreadable, but a peer that does not keep to its protocol may read what others are sent: with
-  // windows that the device binds to a queue pair, as adapters do, the same as kWindow; with
-  // softnic's windows what is offered to any peer, while it is offered, and whatever lies in the
-  // send buffers if it maps them by itself; without windows all send buffers of all connections, at
-  // any time. It cannot write anything. connection_pool_bytes does not apply, and a device's limit
-  // of keys in a domain is one for all connections (SoftnicOptions::keys).
+  // fewer descriptors and keys, for clusters that trust each other. An honest peer sees no
+  // difference. One that does not keep to the protocol may read what others are sent: with windows
+  // that the device binds to one queue pair nothing of it, as kWindow; with softnic's windows what
+  // is offered to anybody, while it is offered, and, if it maps the memory by its own means, all
+  // send buffers; without windows all send buffers, at any time. What arrives here it cannot read,
+  // and nothing can it write, unless the device wants the sinks of READs writable by peers (iWARP):
+  // then the receive pool. connection_pool_bytes does not apply, and the keys that a device has for
+  // one domain are for all connections (SoftnicOptions::keys).
   kShared,
 };
 

@@ -222,6 +222,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   std::unique_ptr<MemoryRegion> fronts_;  // kFrontBytes for each slot of the send queue
   ReceiveBuffers::Owner receives_;
   std::optional<Windows> windows_;
+  bool user_memory_refused_ = false;                          // by the device: which was said
   absl::flat_hash_map<uint32_t, ForeignSink> foreign_sinks_;  // by transfer
 
   // The protocol; made by MeetPeer.

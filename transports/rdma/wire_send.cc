@@ -145,7 +145,7 @@ const MemoryRegion* Wire::UserRegion(UserRegions& regions, const Buffer& part) {
   if (memory == nullptr) return nullptr;
   absl::StatusOr<const MemoryRegion*> region = regions.Of(*memory);
   if (region.ok()) return *region;
-  if (LogEnabled(LogLevel::kWarning)) {
+  if (!std::exchange(user_memory_refused_, true) && LogEnabled(LogLevel::kWarning)) {
     device_->warnings().Warn(loop_.now(),
                              absl::StrCat(names_.peer, ": user memory of ", memory->memory().size(),
                                           " bytes cannot be registered and is copied instead: ",
@@ -198,7 +198,9 @@ bool Wire::PostEager(Outbox::Item& item, const Layout& layout) {
   copy(layout.attachment, message.attachment);
   writer.Append(lead_bytes, {});
 
-  AddSend(lead->bytes.first(lead_bytes), lead->key, gather ? &last : nullptr, inlined);
+  // The user wants memory of his own back, and the peer may have nothing to say for long.
+  const bool users = gather && !inlined && UserMemory::Of(last) != nullptr;
+  AddSend(lead->bytes.first(lead_bytes), lead->key, gather ? &last : nullptr, inlined, users);
   CountSent(message);
   ++tallies_.eager_messages;
   if (inlined) {
