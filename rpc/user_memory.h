@@ -8,6 +8,9 @@
 //   Buffer place = memory->Slice(bytes, rest).value();
 //   client.Get(std::move(request), {.attachment_into = &place});  // the reply is read into there
 //
+// The first use in a protection domain has the adapter pin all of the memory, on the connection's
+// loop: large memory has its first call early.
+//
 // Thread-safe: slices of one handle may be under way on connections of several loops. What two
 // slices have in common is the user's to keep apart, and who may see it: a device without memory
 // windows lets the peer that a slice was sent to read all of the handle while the connection lasts

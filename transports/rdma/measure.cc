@@ -73,16 +73,17 @@ class Bench {
   // Runs `work` as the loop's driver, whatever the time is.
   template <class Work>
   void On(Work work) {
-    bool ran = false;
+    ran_ = false;
     loop_.Post([&] {
       work();
-      ran = true;
+      ran_ = true;
     });
-    while (!ran) loop_.RunOnce();
+    while (!ran_) loop_.RunOnce();
   }
 
  private:
   const TimePoint start_ = Clock::Steady().Now();
+  bool ran_ = false;  // what On posted
   EventLoop loop_;
 };
 
