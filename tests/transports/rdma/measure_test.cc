@@ -26,9 +26,12 @@ ShmOptions Wide() {
   return options;
 }
 
+// More than a copy of the largest size, and little enough that there is time for samples.
 ShmOptions CostlyReads(ShmOptions options) {
-  options.device.faults.faults = {
-      {.kind = Fault::Kind::kDelay, .on = rdma::Opcode::kRead, .one_in = 1, .polls = 1000}};
+  options.device.faults.faults = {{.kind = Fault::Kind::kDelay,
+                                   .on = rdma::Opcode::kRead,
+                                   .one_in = 1,
+                                   .polls = kSanitized ? 100 : 500}};
   return options;
 }
 
