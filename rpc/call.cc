@@ -36,6 +36,7 @@ PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, Messa
   PreparedCall call;
   call.method = &method;
   call.info = options.info;
+  call.attachment_into = options.attachment_into;
   call.wait_for_ready = options.wait_for_ready;
   if (call.info != nullptr) {  // which may have told of another call before
     *call.info = CallInfo{.record_stages = call.info->record_stages};

@@ -65,6 +65,12 @@ struct CallOptions {
   Metadata metadata = {};
   // Must outlive the call; not shared by calls under way at the same time.
   CallInfo* info = nullptr;
+  // A reply's attachment that fits is received into this, from the first byte of its slot, and
+  // arrives in the reply's Msg::attachment(); one that does not comes in the transport's memory, as
+  // without it. Memory that was not needed stays here. When the call ends while the attachment is
+  // being received, the memory is the transport's until it came to rest, and is then released
+  // (rpc/user_memory.h tells when). Otherwise as `info`.
+  Buffer* attachment_into = nullptr;
 };
 
 // A request on its way from the stub to the loop: built, with its metadata in the head, and timed.
@@ -74,6 +80,7 @@ struct PreparedCall {
   Message message;             // head with fields but without a header yet
   uint64_t request_bytes = 0;  // of message, also when it is gone
   CallInfo* info = nullptr;
+  Buffer* attachment_into = nullptr;
   TimePoint started{};  // when the caller's method was entered
   TimePoint deadline{};
   bool wait_for_ready = false;

@@ -172,7 +172,12 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
     Leave(*call, absl::Status(refused), {});
     return {.refused = refused, .attachment = {}};
   }
-  return {};
+  Admission admission;
+  Buffer* const own = call->request_.attachment_into;
+  if (own != nullptr && *own && sizes.attachment > 0 && sizes.attachment <= own->slot()->capacity) {
+    admission.attachment = std::move(*own);
+  }
+  return admission;
 }
 
 void ClientSession::OnCall(const FrameHeader& header, Message&& message) {

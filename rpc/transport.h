@@ -65,8 +65,9 @@ class Receiver {
   // A message's head has arrived whole (at most kMaxHeadBytes; all of it unchecked peer bytes) and
   // its payload is announced. `head` is valid during the call only. Sizes may be anything.
   virtual Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) = 0;
-  // An admitted message is whole. Body and attachment are kBufferAlignment-aligned, private memory
-  // that the peer cannot change any more. What is not moved from goes when this returns.
+  // An admitted message is whole. Body and attachment are private memory that the peer cannot
+  // change any more, and kBufferAlignment-aligned, unless Admit gave memory that is not. What is not
+  // moved from goes when this returns.
   virtual void OnMessage(Ticket ticket, Message&& message) = 0;
   // An admitted message will not become whole: Abandon was called, its sender gave it up, or no
   // memory could be had (RESOURCE_EXHAUSTED). The connection goes on. Every message admitted on a

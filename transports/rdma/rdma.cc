@@ -27,6 +27,11 @@ class RdmaTransport final : public Transport {
     return rdma::StartListening(endpoint, std::move(loops), std::move(acceptor), settings_);
   }
 
+  std::vector<std::shared_ptr<BufferPool>> pools() const override {
+    if (settings_->shared_domain == nullptr) return {};
+    return settings_->shared_domain->pools();
+  }
+
  private:
   const std::shared_ptr<const rdma::Settings> settings_;
 };
@@ -37,12 +42,15 @@ std::shared_ptr<Transport> MakeRdmaTransport(std::string scheme, RdmaDeviceFacto
                                              const RdmaOptions& options) {
   auto settings = std::make_shared<rdma::Settings>();
   settings->scheme = std::move(scheme);
-  settings->send_budget =
+  settings->budgets.send =
       std::make_shared<rdma::Budget>(options.send_pool_bytes, "RdmaOptions::send_pool_bytes");
-  settings->receive_budget =
+  settings->budgets.receive =
       std::make_shared<rdma::Budget>(options.receive_pool_bytes, "RdmaOptions::receive_pool_bytes");
   settings->device = std::make_unique<rdma::DeviceHolder>(std::move(device));
   settings->options = options;
+  if (options.isolation == RdmaIsolation::kShared) {
+    settings->shared_domain = std::make_unique<rdma::SharedMemoryDomain>();
+  }
   return std::make_shared<RdmaTransport>(std::move(settings));
 }
 

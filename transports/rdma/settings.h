@@ -12,6 +12,7 @@
 #include "farcall/rpc/mutex.h"
 #include "farcall/transports/rdma/device_memory.h"
 #include "farcall/transports/rdma/envelope.h"
+#include "farcall/transports/rdma/memory_domain.h"
 #include "farcall/transports/rdma/rdma.h"
 
 namespace farcall::rdma {
@@ -34,7 +35,8 @@ struct Settings {
   std::string scheme;
   RdmaOptions options;
   std::unique_ptr<DeviceHolder> device;
-  std::shared_ptr<Budget> send_budget, receive_budget;
+  MemoryDomain::Budgets budgets;
+  std::unique_ptr<SharedMemoryDomain> shared_domain;  // of RdmaIsolation::kShared alone
 
   // What each connection tells of itself.
   Parameters parameters() const;

@@ -10,19 +10,6 @@
 #include "farcall/transports/rdma/errors.h"
 
 namespace farcall::rdma {
-namespace {
-
-std::shared_ptr<BufferPool> MakePool(const char* name, size_t bytes,
-                                     std::unique_ptr<SlabSource> memory) {
-  return std::make_shared<BufferPool>(
-      BufferPoolOptions{.name = name,
-                        .max_bytes = bytes,
-                        .small_bytes = bytes / kSmallShare,
-                        .max_cached_bytes = std::min(bytes / 2, kMaxCachedBytes)},
-      std::move(memory));
-}
-
-}  // namespace
 
 // ---- coming to be ----
 
@@ -64,7 +51,6 @@ absl::Status Wire::SetUp() {
     return absl::InvalidArgumentError(
         absl::StrCat("the device ", can.name, " has no memory windows (RdmaOptions::isolation)"));
   }
-  windows_used_ = can.windows && options.isolation != RdmaIsolation::kDomain;
   absl::Status memory = SetUpMemory();
   if (!memory.ok()) return memory;
 
@@ -73,12 +59,12 @@ absl::Status Wire::SetUp() {
       device_->TakeQueue(send_depth + options.receive_depth);
   if (!queue.ok()) return queue.status();
   queue_ = *std::move(queue);
-  absl::StatusOr<std::unique_ptr<QueuePair>> pair =
-      id_->CreateQueuePair(*domain_, {.send_queue = queue_->queue.get(),
-                                      .receive_queue = queue_->queue.get(),
-                                      .send_depth = send_depth,
-                                      .receive_depth = options.receive_depth,
-                                      .max_inline = std::min(kMaxInline, can.max_inline)});
+  absl::StatusOr<std::unique_ptr<QueuePair>> pair = id_->CreateQueuePair(
+      *memory_->domain(), {.send_queue = queue_->queue.get(),
+                           .receive_queue = queue_->queue.get(),
+                           .send_depth = send_depth,
+                           .receive_depth = options.receive_depth,
+                           .max_inline = std::min(kMaxInline, can.max_inline)});
   if (!pair.ok()) return pair.status();
   pair_ = *std::move(pair);
   number_ = pair_->number();
@@ -90,40 +76,34 @@ absl::Status Wire::SetUp() {
   return absl::OkStatus();
 }
 
-// Everything of this connection is in a domain of its own: whatever a device lets a peer see, it
-// sees nothing of others.
+// Unless all connections share one, everything of this connection is in a domain of its own:
+// whatever a device lets a peer see, it sees nothing of others.
 absl::Status Wire::SetUpMemory() {
   Device& device = device_->device();
   const RdmaOptions& options = settings_->options;
-  absl::StatusOr<std::unique_ptr<ProtectionDomain>> domain = device.CreateProtectionDomain();
-  if (!domain.ok()) return domain.status();
-  domain_ = *std::move(domain);
-  if (windows_used_) windows_.emplace(*domain_);
-
-  const Access readable = windows_used_ ? Access{.bind = true} : Access{.remote_read = true};
-  auto send = std::make_unique<DeviceMemory>(domain_, readable, settings_->send_budget);
-  const Access sink = {.local_write = true,
-                       .remote_write = device.capabilities().read_sink_needs_remote_write};
-  auto receive = std::make_unique<DeviceMemory>(domain_, sink, settings_->receive_budget);
-  send_memory_ = send.get();
-  receive_memory_ = receive.get();
-  send_pool_ =
-      MakePool("rdma send", std::min(options.connection_pool_bytes, options.send_pool_bytes),
-               std::move(send));
-  receive_pool_ =
-      MakePool("rdma receive", std::min(options.connection_pool_bytes, options.receive_pool_bytes),
-               std::move(receive));
+  absl::StatusOr<std::shared_ptr<MemoryDomain>> memory =
+      settings_->shared_domain != nullptr
+          ? settings_->shared_domain->Get(device, options, settings_->budgets)
+          : MemoryDomain::Create(device, options, settings_->budgets);
+  if (!memory.ok()) return memory.status();
+  memory_ = *std::move(memory);
+  const std::shared_ptr<ProtectionDomain>& domain = memory_->domain();
+  if (memory_->windows()) windows_.emplace(*domain);
+  send_memory_ = memory_->send_memory();
+  receive_memory_ = memory_->receive_memory();
+  send_pool_ = memory_->send_pool();
+  receive_pool_ = memory_->receive_pool();
 
   const Parameters ours = settings_->parameters();
   absl::StatusOr<ReceiveBuffers::Owner> receives =
-      ReceiveBuffers::Create(domain_, settings_->receive_budget,
+      ReceiveBuffers::Create(domain, settings_->budgets.receive,
                              {.posted = ours.receive_depth,
                               .spares = std::max(ours.receive_depth / kSpareShare, uint32_t{2}),
                               .bytes = ours.receive_bytes});
   if (!receives.ok()) return receives.status();
   receives_ = *std::move(receives);
   absl::StatusOr<std::unique_ptr<MemoryRegion>> fronts =
-      domain_->Allocate(size_t{slots_.free()} * kFrontBytes, {});
+      domain->Allocate(size_t{slots_.free()} * kFrontBytes, {});
   if (!fronts.ok()) return fronts.status();
   fronts_ = *std::move(fronts);
   tallies_.registrations += 2;
@@ -234,8 +214,7 @@ RdmaCounters Wire::counters() const {
           .credit_stalls = tallies_.credit_stalls,
           .slot_stalls = tallies_.slot_stalls,
           .copies = tallies_.copies,
-          .registrations = tallies_.registrations + send_memory_->registrations() +
-                           receive_memory_->registrations()};
+          .registrations = tallies_.registrations + memory_->registrations()};
 }
 
 // With the peer's name in front, once: the device's messages may have it.

@@ -150,10 +150,33 @@ std::optional<Layout> Wire::EagerLayoutOf(const Message& message) const {
 
 // ---- eager ----
 
-bool Wire::Sendable(const Buffer& part) const {
+bool Wire::Sendable(const Buffer& part) {
   const void* domain = part.slot()->domain;
-  return domain != nullptr &&
-         (domain == send_memory_ || domain == receive_memory_ || domain == receives_->identity());
+  if (domain == nullptr) return false;
+  return domain == send_memory_ || domain == receive_memory_ || domain == receives_->identity() ||
+         UserRegion(memory_->local_regions(), part) != nullptr;
+}
+
+// Of a part that is Sendable.
+uint32_t Wire::LocalKey(const Buffer& part) {
+  if (UserMemory::Of(part) == nullptr) return RegionOf(part.slot()->region).lkey();
+  return UserRegion(memory_->local_regions(), part)->lkey();
+}
+
+// The region of the user's own memory that `part` is a slice of; nullptr: of another kind, or the
+// device does not take it.
+const MemoryRegion* Wire::UserRegion(UserRegions& regions, const Buffer& part) {
+  UserMemory* const memory = UserMemory::Of(part);
+  if (memory == nullptr) return nullptr;
+  absl::StatusOr<const MemoryRegion*> region = regions.Of(*memory);
+  if (region.ok()) return *region;
+  if (!std::exchange(user_memory_refused_, true) && LogEnabled(LogLevel::kWarning)) {
+    device_->warnings().Warn(loop_.now(),
+                             absl::StrCat(names_.peer, ": user memory of ", memory->memory().size(),
+                                          " bytes cannot be registered and is copied instead: ",
+                                          region.status().message()));
+  }
+  return nullptr;
 }
 
 // Where `bytes` are put together: in memory that is used again after the doorbell, when the device
@@ -204,7 +227,9 @@ absl::Status Wire::PostEager(Message& message, const Layout& layout) {
   copy(layout.attachment, message.attachment);
   writer.Append(lead_bytes, {});
 
-  AddSend(lead->bytes.first(lead_bytes), lead->key, gather ? &last : nullptr, inlined);
+  // The user wants memory of his own back, and the peer may have nothing to say for long.
+  const bool users = gather && !inlined && UserMemory::Of(last) != nullptr;
+  AddSend(lead->bytes.first(lead_bytes), lead->key, gather ? &last : nullptr, inlined, users);
   CountSent(message);
   ++tallies_.eager_messages;
   if (inlined) {
@@ -281,6 +306,10 @@ void Wire::PostRts(Envelope envelope, const Layout& layout, std::span<const std:
 // What the peer cannot read where it lies is copied to where it can.
 absl::Status Wire::MakeReadable(Buffer& part) {
   if (part.empty() || part.slot()->domain == send_memory_) return absl::OkStatus();
+  if (device_->device().capabilities().remote_read_anywhere &&
+      UserRegion(memory_->readable_regions(), part) != nullptr) {
+    return absl::OkStatus();
+  }
   absl::StatusOr<Buffer> copy = CopyToBuffer(*send_pool_, part.bytes());
   if (!copy.ok()) return copy.status();
   counters_.payload_bytes_copied += part.size();
@@ -291,7 +320,9 @@ absl::Status Wire::MakeReadable(Buffer& part) {
 
 Region Wire::Bind(const Buffer& part, uint32_t transfer, Windows::Bound& bound) {
   if (part.empty()) return {};
-  const MemoryRegion& region = RegionOf(part.slot()->region);
+  const MemoryRegion& region = part.slot()->domain == send_memory_
+                                   ? RegionOf(part.slot()->region)
+                                   : *UserRegion(memory_->readable_regions(), part);
   const uint64_t address = reinterpret_cast<uintptr_t>(part.data());
   if (!windows_.has_value()) return {address, region.rkey()};
   bound.window = windows_->Take();
@@ -336,7 +367,7 @@ void Wire::AddSend(std::span<const std::byte> lead, uint32_t lead_key, const Buf
   request.sges[0] = {lead.data(), static_cast<uint32_t>(lead.size()), lead_key};
   request.sge_count = 1;
   if (tail != nullptr) {
-    const uint32_t key = inlined ? 0 : RegionOf(tail->slot()->region).lkey();
+    const uint32_t key = inlined ? 0 : LocalKey(*tail);
     request.sges[1] = {tail->data(), static_cast<uint32_t>(tail->size()), key};
     request.sge_count = 2;
   }
