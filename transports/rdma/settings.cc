@@ -23,6 +23,19 @@ absl::StatusOr<std::shared_ptr<Device>> DeviceHolder::Get() {
   return device_;
 }
 
+std::shared_ptr<Settings> MakeSettings(std::string scheme, RdmaDeviceFactory device,
+                                       const RdmaOptions& options) {
+  auto settings = std::make_shared<Settings>();
+  settings->scheme = std::move(scheme);
+  settings->send_budget =
+      std::make_shared<Budget>(options.send_pool_bytes, "RdmaOptions::send_pool_bytes");
+  settings->receive_budget =
+      std::make_shared<Budget>(options.receive_pool_bytes, "RdmaOptions::receive_pool_bytes");
+  settings->device = std::make_unique<DeviceHolder>(std::move(device));
+  settings->options = options;
+  return settings;
+}
+
 Parameters Settings::parameters() const {
   return {.receive_depth = options.receive_depth,
           .receive_bytes = std::max(options.eager_bytes + kOverhead, kMinReceiveBytes),
