@@ -16,6 +16,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "farcall/tests/services/child.h"
@@ -149,7 +150,8 @@ struct Profiles {
 
 // Of the measured calls alone: the client marks their begin and their end by calls of getsid, the
 // last two of its run, and both traces tell the time.
-Profiles Trace(const std::string& address, const std::string& mode, size_t calls) {
+Profiles Trace(const std::string& address, const std::string& mode, size_t calls,
+               const std::string& form = "block") {
   const Folder folder;
   {
     // -D: the process that is started is the server, the tracer its grandchild.
@@ -157,7 +159,7 @@ Profiles Trace(const std::string& address, const std::string& mode, size_t calls
                   kPrograms + "/farcall_echo_server", address, "--mode", mode});
     REQUIRE_FALSE(server.address().empty());
     Output("strace -f -ttt -o " + folder.File("client") + " " +
-           Client(server.address(), mode, "block", calls));
+           Client(server.address(), mode, form, calls));
     server.End(SIGTERM);
   }
   const std::vector<Line> client = ReadTrace(folder.File("client"));
@@ -180,6 +182,12 @@ int64_t Useful(const Profile& profile, const std::vector<std::string>& names) {
     }
   }
   return calls;
+}
+
+int64_t All(const Profile& profile) {
+  int64_t all = 0;
+  for (const auto& [name, calls] : profile) all += calls.useful + calls.failed;
+  return all;
 }
 
 std::string Describe(const Profile& profile) {
@@ -235,6 +243,18 @@ TEST_CASE("a steady blocking call over shared memory makes no system call in bus
     CHECK(Useful(*side, kSends) + Useful(*side, kReceives) == 0);
     CHECK(Useful(*side, {"epoll_ctl"}) == 0);
   }
+}
+
+// Fewer calls a second must not mean more system calls each. Those that find nothing count, too.
+TEST_CASE("paced calls over shared memory make at most one system call in 100 in busy mode") {
+  if (!CanTrace()) return;
+  const auto [rate, calls] = GENERATE(std::pair{1000, 2000}, std::pair{20'000, 40'000});
+  const Profiles seen = Trace("shm://farcall-budget-" + std::to_string(::getpid()), "busy", calls,
+                              "block@" + std::to_string(rate));
+  INFO(calls << " calls, " << rate << " a second. Client: " << Describe(seen.client)
+             << " Server: " << Describe(seen.server));
+  CHECK(seen.seconds >= 0.9 * calls / rate);  // they were paced
+  for (const Profile* side : {&seen.client, &seen.server}) CHECK(All(*side) <= calls / 100);
 }
 
 // For this process and its children.
