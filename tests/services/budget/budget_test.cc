@@ -1,6 +1,6 @@
 // What a small call on a warm channel costs, counted from outside of both processes: heap
 // allocations by a preloaded malloc (malloc_count.cc), system calls by strace; and what an idle
-// connection costs, by the resident size.
+// connection costs in memory.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -282,6 +282,26 @@ TEST_CASE("an idle connection is at most 16 KiB a side") {
   CHECK(client_bytes <= 16 * 1024);
   CHECK(server_bytes > 0);
   CHECK(server_bytes <= 16 * 1024);
+}
+
+TEST_CASE("a connection over shared memory stays within its memory, idle and after traffic") {
+  // The defaults of RdmaOptions: depth x eager size x 1.5, and something beside.
+  constexpr int64_t kMost = 64 * 8192 * 3 / 2 + 256 * 1024;
+  const char* const traffic = GENERATE("1 5", "100 32", "100 65536");
+  const Child server({kPrograms + "/farcall_echo_server",
+                      "shm://farcall-budget-" + std::to_string(::getpid()), "--quiet"});
+  REQUIRE_FALSE(server.address().empty());
+  std::istringstream slopes(Output(kPrograms + "/budget_crowd " + server.address() + " " +
+                                   std::to_string(server.pid()) + " 50 100 " + traffic));
+  int64_t client_bytes = -1;
+  int64_t server_bytes = -1;
+  REQUIRE(slopes >> client_bytes >> server_bytes);
+  INFO("calls and bytes: " << traffic << "; client " << client_bytes << ", server " << server_bytes
+                           << " bytes a connection");
+  CHECK(client_bytes > 0);
+  CHECK(client_bytes <= kMost);
+  CHECK(server_bytes > 0);
+  CHECK(server_bytes <= kMost);
 }
 
 }  // namespace
