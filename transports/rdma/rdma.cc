@@ -40,17 +40,10 @@ class RdmaTransport final : public Transport {
 
 std::shared_ptr<Transport> MakeRdmaTransport(std::string scheme, RdmaDeviceFactory device,
                                              const RdmaOptions& options) {
-  auto settings = std::make_shared<rdma::Settings>();
-  settings->scheme = std::move(scheme);
-  settings->budgets.send =
-      std::make_shared<rdma::Budget>(options.send_pool_bytes, "RdmaOptions::send_pool_bytes");
-  settings->budgets.receive =
-      std::make_shared<rdma::Budget>(options.receive_pool_bytes, "RdmaOptions::receive_pool_bytes");
-  settings->device = std::make_unique<rdma::DeviceHolder>(std::move(device));
-  settings->options = options;
-  if (options.isolation == RdmaIsolation::kShared) {
-    settings->shared_domain = std::make_unique<rdma::SharedMemoryDomain>();
-  }
+  return rdma::MakeTransport(rdma::MakeSettings(std::move(scheme), std::move(device), options));
+}
+
+std::shared_ptr<Transport> rdma::MakeTransport(std::shared_ptr<const Settings> settings) {
   return std::make_shared<RdmaTransport>(std::move(settings));
 }
 

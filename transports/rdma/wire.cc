@@ -1,6 +1,7 @@
 #include "farcall/transports/rdma/wire.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <utility>
 
@@ -10,6 +11,14 @@
 #include "farcall/transports/rdma/errors.h"
 
 namespace farcall::rdma {
+namespace {
+
+// A power of two, so that the counters of slots may wrap.
+uint32_t SendDepth(const Device& device) {
+  return std::bit_floor(std::min(kSendDepth, device.capabilities().max_send_depth));
+}
+
+}  // namespace
 
 // ---- coming to be ----
 
@@ -34,8 +43,8 @@ Wire::Wire(std::shared_ptr<LoopDevice> device, std::unique_ptr<ConnectionId> id,
       id_(std::move(id)),
       order_(settings_->options.limits.max_queued_bytes),
       outbox_(settings_->options.limits),
-      slots_(std::min(kSendDepth, device_->device().capabilities().max_send_depth),
-             kSignalInterval) {}
+      slots_(SendDepth(device_->device()), kSignalInterval, settings_->count_from),
+      sends_(settings_->count_from) {}
 
 Wire::~Wire() = default;
 
@@ -149,12 +158,16 @@ absl::Status Wire::MeetPeer(const ConnectionEvent& event) {
   const uint32_t depth =
       std::min({options.read_depth, can.max_initiator_depth, event.initiator_depth});
   peer_receive_bytes_ = std::min(peer.receive_bytes, can.max_send_bytes);
-  credits_.emplace(ours.receive_depth, peer.receive_depth);
+  const uint32_t count_from = settings_->count_from;
+  credits_.emplace(ours.receive_depth, peer.receive_depth,
+                   Credits::Variation{.count_from = count_from});
   OutgoingTransfers::Limits outgoing;
   outgoing.max_open = std::min(peer.max_transfers, ours.max_transfers);
-  outgoing_.emplace(outgoing);
-  incoming_.emplace(IncomingTransfers::Limits{
-      .max_open = ours.max_transfers, .max_announced_bytes = options.limits.max_announced_bytes});
+  outgoing_.emplace(outgoing, count_from);
+  incoming_.emplace(
+      IncomingTransfers::Limits{.max_open = ours.max_transfers,
+                                .max_announced_bytes = options.limits.max_announced_bytes},
+      count_from);
   reads_.emplace(depth, options.chunk_bytes);
   return absl::OkStatus();
 }
@@ -396,8 +409,7 @@ void Wire::DestroyQueuePair() {
   number_ = 0;
   if (queue_ != nullptr) {
     device_->GiveBack(std::exchange(queue_, nullptr),
-                      std::min(kSendDepth, device_->device().capabilities().max_send_depth) +
-                          settings_->options.receive_depth);
+                      SendDepth(device_->device()) + settings_->options.receive_depth);
   }
   slots_.Clear();
   if (outgoing_.has_value()) {

@@ -245,7 +245,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   Fifo<uint32_t> revokes_;    // transfers whose windows are to be invalidated
   std::vector<Buffer> sent_;  // inline, of the list that is gathered: freed when it was posted
   absl::flat_hash_map<uint32_t, Outbox::Charge> offered_;  // by transfer
-  uint32_t sends_ = 0;                                     // SENDs, modulo 2^32
+  uint32_t sends_;                                         // SENDs, modulo 2^32
   bool speak_first_ = false;                               // the active side's first SEND is due
   bool may_send_ = false;                                  // passive: the active side has spoken
   bool sent_early_ = false;                                // in this turn, before its end

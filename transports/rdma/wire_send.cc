@@ -86,7 +86,7 @@ void Wire::PostAll() {
   PostControls();
   PostMessages();
   // The active side speaks first, whatever it has to say.
-  const bool speak = std::exchange(speak_first_, false) && sends_ == 0;
+  const bool speak = std::exchange(speak_first_, false) && sends_ == settings_->count_from;
   if ((speak || credits_->CreditDue()) && MaySend(Kind::kCredit)) PostCredit(false);
   Ring();
 }
