@@ -17,6 +17,12 @@ function(farcall_warnings target)
   endif()
 endfunction()
 
+# What calls run through: at -O3 a small call takes a tenth less than at the -O2 of the release
+# preset, with which the tests compile sooner.
+function(farcall_optimized target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O3>)
+endfunction()
+
 if(FARCALL_SANITIZE STREQUAL "asan")
   set(farcall_sanitize_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
 elseif(FARCALL_SANITIZE STREQUAL "tsan")

@@ -36,7 +36,7 @@ class Ear final : public Receiver {
   explicit Ear(std::function<void()> heard) : heard_(std::move(heard)) {}
 
   Admission Admit(Ticket, std::span<const std::byte>, MessageSizes) override { return {}; }
-  void OnMessage(Ticket, Message) override { heard_(); }
+  void OnMessage(Ticket, Message&&) override { heard_(); }
   void OnAbandoned(Ticket, absl::Status status) override { failure_ = std::move(status); }
   void OnClosed(absl::Status status) override { failure_ = std::move(status); }
 

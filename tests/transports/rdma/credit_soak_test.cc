@@ -102,7 +102,7 @@ class Player final : private Receiver {
   }
 
   Admission Admit(Ticket, std::span<const std::byte>, MessageSizes) override { return {}; }
-  void OnMessage(Ticket, Message message) override {
+  void OnMessage(Ticket, Message&& message) override {
     uint64_t number = 0;
     std::memcpy(&number, message.head.data(), sizeof number);
     const uint64_t expected = received();
