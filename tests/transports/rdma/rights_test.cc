@@ -273,10 +273,14 @@ struct Outside {
     transport = MakeShmTransport(options);
     std::unique_ptr<Connection> connection;
     EventLoop& loop = arena.client_loop();
-    const auto pending = transport->Connect(
-        loop, ParseEndpoint("shm://victim").value(), loop.clock().Now() + kPatience,
-        [&](absl::StatusOr<std::unique_ptr<Connection>> made) { connection = *std::move(made); });
+    std::unique_ptr<Transport::PendingConnect> pending;
+    arena.On(loop, [&] {
+      pending = transport->Connect(
+          loop, ParseEndpoint("shm://victim").value(), loop.clock().Now() + kPatience,
+          [&](absl::StatusOr<std::unique_ptr<Connection>> made) { connection = *std::move(made); });
+    });
     REQUIRE(arena.RunUntil([&] { return connection != nullptr; }));
+    arena.On(loop, [&] { pending = nullptr; });
     peer = &arena.Adopt("outside", loop, std::move(connection));
     peer->Start();
     host = &arena.Accepted();
