@@ -66,8 +66,8 @@ class Receiver {
   // its payload is announced. `head` is valid during the call only. Sizes may be anything.
   virtual Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) = 0;
   // An admitted message is whole. Body and attachment are private memory that the peer cannot
-  // change any more, and kBufferAlignment-aligned, unless Admit gave memory that is not. What is not
-  // moved from goes when this returns.
+  // change any more, and kBufferAlignment-aligned, unless Admit gave memory that is not. What is
+  // not moved from goes when this returns.
   virtual void OnMessage(Ticket ticket, Message&& message) = 0;
   // An admitted message will not become whole: Abandon was called, its sender gave it up, or no
   // memory could be had (RESOURCE_EXHAUSTED). The connection goes on. Every message admitted on a
