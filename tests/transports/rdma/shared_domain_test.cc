@@ -52,6 +52,7 @@ TEST_CASE("with one domain for all, the transport's promises are kept") {
 }
 
 TEST_CASE("with one domain for all and no windows, the transport's promises are kept") {
+  if (kSanitized) return;  // minutes; the others have seen all of the code
   ShmOptions options = Shared();
   options.device.windows = false;
   RunTransportConformance(ShmSubject(options));
