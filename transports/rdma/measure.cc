@@ -16,8 +16,6 @@
 namespace farcall {
 namespace {
 
-// All of it together, with the connecting; what is measured by then counts.
-constexpr Duration kBudget = std::chrono::milliseconds(200);
 // When a sample of each size and road takes as little as it does on a quick device, enough is known
 // before that.
 constexpr Duration kEnough = std::chrono::milliseconds(100);
@@ -49,23 +47,24 @@ class Ear final : public Receiver {
 
 absl::Status TooSlow() {
   return absl::DeadlineExceededError(
-      "the device was too slow for a threshold to be measured in 200 ms");
+      "the device, or this machine, was too slow for a threshold to be measured in time");
 }
 
 // A loop in this thread's hands, and the time that is left.
 class Bench {
  public:
-  Bench() : loop_({.mode = ProgressMode::kBusy, .helper_thread = false}) {}
+  explicit Bench(Duration at_most)
+      : at_most_(at_most), loop_({.mode = ProgressMode::kBusy, .helper_thread = false}) {}
 
   EventLoop& loop() { return loop_; }
-  TimePoint deadline() const { return start_ + kBudget; }
+  TimePoint deadline() const { return After(start_, at_most_); }
   Duration spent() const { return Clock::Steady().Now() - start_; }
 
   // Drives until `done`; false: the time is over.
   template <class Done>
   bool RunUntil(Done done) {
     while (!done()) {
-      if (spent() >= kBudget) return false;
+      if (spent() >= at_most_) return false;
       loop_.RunOnce();
     }
     return true;
@@ -83,6 +82,7 @@ class Bench {
 
  private:
   const TimePoint start_ = Clock::Steady().Now();
+  const Duration at_most_;
   bool ran_ = false;  // what On posted
   EventLoop loop_;
 };
@@ -250,13 +250,13 @@ uint32_t Crossover(std::vector<Row>& rows) {
 }  // namespace
 
 absl::StatusOr<uint32_t> MeasureThreshold(const Endpoint& at, const RdmaDeviceFactory& device,
-                                          const RdmaOptions& options) {
+                                          const RdmaOptions& options, Duration at_most) {
   RdmaOptions unset = options;
   unset.threshold.reset();
   if (absl::Status wrong = rdma::CheckOptions(unset); !wrong.ok()) return wrong;
   Endpoint address = at;
   address.scheme = Road::kScheme;
-  Bench bench;
+  Bench bench(at_most);
   Road eager(bench, device, unset, unset.eager_bytes);
   Road rendezvous(bench, device, unset, 0);
   for (Road* road : {&eager, &rendezvous}) {

@@ -18,8 +18,8 @@ namespace farcall {
 //
 // Makes the device, connects this process to itself through it, listening at `at`, which nobody
 // else uses ("shm://threshold-4711"), and moves messages of each size on both roads in turn, for
-// 100 ms or so, 200 ms at most; blocks as long, spinning. The answer is that by which the medians
-// add up to the least.
+// 100 ms or so and never beyond `at_most`; blocks as long, spinning. The answer is that by which
+// the medians add up to the least.
 //
 // What it knows and what it does not: both ends run on this thread, so it adds up what they cost,
 // with warm memory, and sees neither the wake-up of a sleeper (the same on both roads, but the
@@ -28,9 +28,10 @@ namespace farcall {
 // at length on a quiet machine and its answer kept, not to be run at every start.
 //
 // INVALID_ARGUMENT: options out of bounds. Whatever the device says when it cannot be used;
-// DEADLINE_EXCEEDED: it was too slow to be measured.
+// DEADLINE_EXCEEDED: it, or a machine with other things to do, was too slow for `at_most`.
 absl::StatusOr<uint32_t> MeasureThreshold(const Endpoint& at, const RdmaDeviceFactory& device,
-                                          const RdmaOptions& options = {});
+                                          const RdmaOptions& options = {},
+                                          Duration at_most = std::chrono::milliseconds(200));
 
 }  // namespace farcall
 

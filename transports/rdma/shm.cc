@@ -33,14 +33,14 @@ std::shared_ptr<Transport> MakeShmTransport(ShmOptions options) {
       options.rdma);
 }
 
-absl::StatusOr<uint32_t> MeasureShmThreshold(const ShmOptions& options) {
+absl::StatusOr<uint32_t> MeasureShmThreshold(const ShmOptions& options, Duration at_most) {
   static std::atomic<uint64_t> names{0};
   const Endpoint at{.scheme = kScheme,
                     .host = {},
                     .port = 0,
                     .path = absl::StrCat("threshold-", ::getpid(), "-", ++names)};
   return MeasureThreshold(
-      at, [&] { return softnic::MakeSoftnicDevice(options.device); }, options.rdma);
+      at, [&] { return softnic::MakeSoftnicDevice(options.device); }, options.rdma, at_most);
 }
 
 absl::Status CheckShmEndpoint(const Endpoint& endpoint) {

@@ -23,7 +23,8 @@ std::shared_ptr<Transport> MakeShmTransport(ShmOptions options = {});
 
 // MeasureThreshold (transports/rdma/measure.h) for such a transport: a value for
 // ShmOptions::rdma.threshold.
-absl::StatusOr<uint32_t> MeasureShmThreshold(const ShmOptions& options = {});
+absl::StatusOr<uint32_t> MeasureShmThreshold(const ShmOptions& options = {},
+                                             Duration at_most = std::chrono::milliseconds(200));
 
 // INVALID_ARGUMENT, with the reason, for an endpoint that Connect of such a transport can never
 // reach: another scheme, or no name.

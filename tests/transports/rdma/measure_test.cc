@@ -4,10 +4,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
-#include <vector>
 
 #include "farcall/tests/rpc/sanitized.h"
 #include "farcall/tests/transports/rdma/engine_testing.h"
@@ -20,7 +18,7 @@ using softnic::Fault;
 // Large enough that a READ wins somewhere below.
 ShmOptions Wide() {
   ShmOptions options;
-  options.rdma.eager_bytes = 256 << 10;
+  options.rdma.eager_bytes = 64 << 10;
   options.rdma.receive_depth = 8;
   options.device.arena_bytes = uint32_t{2} << 20;
   return options;
@@ -31,15 +29,20 @@ ShmOptions CostlyReads(ShmOptions options) {
   options.device.faults.faults = {{.kind = Fault::Kind::kDelay,
                                    .on = rdma::Opcode::kRead,
                                    .one_in = 1,
-                                   .polls = kSanitized ? 100 : 500}};
+                                   .polls = kSanitized ? 30 : 150}};
   return options;
+}
+
+// On a machine that has other things to do it takes longer.
+absl::StatusOr<uint32_t> Measured(const ShmOptions& options) {
+  return MeasureShmThreshold(options, kPatience);
 }
 
 TEST_CASE("what is measured is a legal threshold") {
   ShmOptions options;
   options.rdma.eager_bytes = GENERATE(uint32_t{0}, 64, 192, 1024, 8192);
   options.device.windows = GENERATE(true, false);
-  const absl::StatusOr<uint32_t> measured = MeasureShmThreshold(options);
+  const absl::StatusOr<uint32_t> measured = Measured(options);
   INFO(measured.status());
   REQUIRE(measured.ok());
   CHECK(*measured <= options.rdma.eager_bytes);
@@ -51,14 +54,8 @@ TEST_CASE("what is measured is a legal threshold") {
 }
 
 TEST_CASE("a device whose READs cost more has a higher threshold") {
-  const auto median = [](const ShmOptions& options) {
-    std::vector<uint32_t> all;
-    for (int i = 0; i < 3; ++i) all.push_back(MeasureShmThreshold(options).value());
-    std::sort(all.begin(), all.end());
-    return all[1];
-  };
-  const uint32_t plain = median(Wide());
-  const uint32_t costly = median(CostlyReads(Wide()));
+  const uint32_t plain = Measured(Wide()).value();
+  const uint32_t costly = Measured(CostlyReads(Wide())).value();
   INFO("plain " << plain << ", costly " << costly);
   CHECK(costly >= plain);
   CHECK(costly == Wide().rdma.eager_bytes);
@@ -68,10 +65,10 @@ TEST_CASE("a device whose READs cost more has a higher threshold") {
 // The device takes messages of half its arena.
 TEST_CASE("sizes that the device cannot send are not measured") {
   ShmOptions options = CostlyReads(Wide());
-  options.device.arena_bytes = uint32_t{128} << 10;
-  const absl::StatusOr<uint32_t> measured = MeasureShmThreshold(options);
+  options.device.arena_bytes = uint32_t{64} << 10;
+  const absl::StatusOr<uint32_t> measured = Measured(options);
   REQUIRE(measured.ok());
-  CHECK(*measured <= 64 << 10);
+  CHECK(*measured <= 32 << 10);
 }
 
 TEST_CASE("what cannot be measured is said") {
@@ -91,7 +88,8 @@ TEST_CASE("what cannot be measured is said") {
         {.kind = Fault::Kind::kRefuse, .on = rdma::Opcode::kSend, .nth = 20}};
     code = absl::StatusCode::kInternal;
   }
-  CHECK(MeasureShmThreshold(options).status().code() == code);
+  const bool patient = code != absl::StatusCode::kDeadlineExceeded;
+  CHECK((patient ? Measured(options) : MeasureShmThreshold(options)).status().code() == code);
 }
 
 }  // namespace

@@ -51,13 +51,6 @@ TEST_CASE("with one domain for all, the transport's promises are kept") {
   RunTransportConformance(ShmSubject(Shared()));
 }
 
-TEST_CASE("with one domain for all and no windows, the transport's promises are kept") {
-  if (kSanitized) return;  // minutes; the others have seen all of the code
-  ShmOptions options = Shared();
-  options.device.windows = false;
-  RunTransportConformance(ShmSubject(options));
-}
-
 struct Footprint {
   size_t memory = 0;
   size_t pools = 0;
