@@ -42,7 +42,7 @@ class TaskMemory {
   void Free(void* block, size_t bytes);
 
  private:
-  static constexpr std::array<size_t, 4> kSizes = {64, 128, 256, 512};
+  static constexpr std::array<size_t, 5> kSizes = {64, 128, 256, 512, 1024};
   static constexpr size_t kKept = 256;  // blocks of a size: bounds what a burst leaves behind
 
   struct Block {
