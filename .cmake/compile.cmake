@@ -11,10 +11,16 @@ function(farcall_warnings target)
       -Wextra-semi -Wimplicit-fallthrough)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # g++ 12 is wrong about inlined standard and Asio code under optimisation.
-    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-restrict)
   else()
     target_compile_options(${target} PRIVATE -Wthread-safety)  # see rpc/mutex.h
   endif()
+endfunction()
+
+# What calls run through: at -O3 a small call takes a tenth less than at the -O2 of the release
+# preset, with which the tests compile sooner.
+function(farcall_optimized target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O3>)
 endfunction()
 
 if(FARCALL_SANITIZE STREQUAL "asan")

@@ -56,7 +56,7 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
                       std::move(handler), std::move(convert));
     EventLoop& loop = operation->core_->loop();
     loop.AddAsyncWork();
-    if (operation->refused_.ok() && loop.IsDriver()) {
+    if (operation->request().status.ok() && loop.IsDriver()) {
       operation->core_->Start(*operation);  // no turn lost, and OnDone never runs inside it
     } else {
       loop.Submit(*operation);
@@ -67,7 +67,6 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
                      Handler handler, Convert convert)
       : ClientCall(std::move(call), cancel_key),
         core_(std::move(core)),
-        refused_(std::move(call.status)),
         work_(asio::get_associated_executor(handler, core_->loop().executor())),
         handler_(std::move(handler)),
         convert_(std::move(convert)) {}
@@ -85,14 +84,14 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
   }
 
   void Run() override {
-    if (refused_.ok()) {
+    if (request().status.ok()) {
       core_->Start(*this);
     } else {
-      OnDone(refused_, {});
+      OnDone(absl::Status(request().status), {});
     }
   }
 
-  void OnDone(absl::Status status, Message reply) override {
+  void OnDone(absl::Status&& status, Message&& reply) override {
     // The handler may start the next call: this one's memory must be free for it.
     const std::shared_ptr<ChannelCore> core = std::move(core_);
     auto work = std::move(work_);
@@ -115,7 +114,6 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
   }
 
   std::shared_ptr<ChannelCore> core_;
-  const absl::Status refused_;
   // Keeps the handler's context running until the handler did.
   asio::executor_work_guard<asio::associated_executor_t<Handler, LoopExecutor>> work_;
   Handler handler_;

@@ -114,7 +114,7 @@ class BufferPool::Core {
   };
 
   struct alignas(64) Shard {
-    mutable Mutex mutex;
+    mutable SpinMutex mutex;
     Core* core = nullptr;
     std::array<SlabRecord*, kLists> with_free ABSL_GUARDED_BY(mutex){};
     uint64_t leases ABSL_GUARDED_BY(mutex) = 0;
@@ -170,7 +170,7 @@ absl::StatusOr<Buffer> BufferPool::Core::Allocate(size_t bytes) {
 }
 
 std::optional<Buffer> BufferPool::Core::TakeFree(Shard& shard, size_t size_class, size_t bytes) {
-  MutexLock lock(shard.mutex);
+  SpinLock lock(shard.mutex);
   SlabRecord* slab = shard.with_free[size_class];
   // The slots of a class are alike; a slab of its own must be large enough, and not a waste.
   while (slab != nullptr && (slab->slot_bytes < bytes || slab->slot_bytes / 2 > bytes) &&
@@ -224,7 +224,7 @@ absl::StatusOr<Buffer> BufferPool::Core::AllocateSlow(Shard& shard, size_t size_
     mapped_bytes_.fetch_sub(slot_bytes * slot_count, std::memory_order_relaxed);
     return slab.status();
   }
-  MutexLock lock(shard.mutex);
+  SpinLock lock(shard.mutex);
   Link(shard, **slab);
   return Lease(shard, **slab, bytes);
 }
@@ -239,7 +239,7 @@ absl::StatusOr<Buffer> BufferPool::Core::AllocateLazily(size_t bytes) {
   absl::StatusOr<SlabRecord*> slab =
       MapSlab(shard, size_class, SlotBytesFor(size_class, bytes), 1, true);
   if (!slab.ok()) return slab.status();
-  MutexLock lock(shard.mutex);
+  SpinLock lock(shard.mutex);
   Link(shard, **slab);
   return Lease(shard, **slab, bytes);
 }
@@ -268,7 +268,7 @@ absl::Status BufferPool::Core::Grow(SlabRecord& slab, size_t bytes, size_t wante
     if (!Reclaim(more)) return Exhausted(wanted - slab.charged);
   }
   source_->Commit(slab.memory, slab.charged, bytes);
-  MutexLock lock(slab.shard->mutex);
+  SpinLock lock(slab.shard->mutex);
   slab.charged = bytes;
   AddLeased(*slab.shard, more);
   return absl::OkStatus();
@@ -346,7 +346,7 @@ void BufferPool::Core::ReleaseSlot(BufferSlot* base) {
   bool drop = false;
   bool shard_done = false;
   {
-    MutexLock lock(shard.mutex);
+    SpinLock lock(shard.mutex);
     slot.next_free = std::exchange(slab.free, &slot);
     const bool was_full = slab.free_count++ == 0;
     drop = slab.all_free() && (drop_if_free || shard.pool_closed);
@@ -403,7 +403,7 @@ void BufferPool::Core::DropIdle(Which which) {
   for (Shard& shard : shards_) {
     SlabRecord* idle = nullptr;
     {
-      MutexLock lock(shard.mutex);
+      SpinLock lock(shard.mutex);
       for (SlabRecord* first : shard.with_free) {
         for (SlabRecord* slab = first; slab != nullptr;) {
           SlabRecord* const next = slab->next;
@@ -439,7 +439,7 @@ void BufferPool::Core::ClosePool() {
   for (Shard& shard : shards_) {
     bool done = false;
     {
-      MutexLock lock(shard.mutex);
+      SpinLock lock(shard.mutex);
       shard.pool_closed = true;
       done = shard.leases == 0;
     }
@@ -453,7 +453,7 @@ void BufferPool::Core::ShardDone() {
 
 BufferPool::Core::~Core() {
   for (Shard& shard : shards_) {
-    MutexLock lock(shard.mutex);
+    SpinLock lock(shard.mutex);
     for (SlabRecord*& first : shard.with_free) {
       while (SlabRecord* slab = first) {
         Unlink(shard, *slab);
@@ -469,7 +469,7 @@ BufferPool::Stats BufferPool::Core::GetStats() const {
   stats.max_bytes = options_.max_bytes;
   stats.slab_maps = slab_maps_.load(std::memory_order_relaxed);
   for (const Shard& shard : shards_) {
-    MutexLock lock(shard.mutex);
+    SpinLock lock(shard.mutex);
     stats.allocations += shard.allocations;
     stats.leased_bytes += shard.leased_bytes.load(std::memory_order_relaxed);
   }

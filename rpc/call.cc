@@ -24,10 +24,9 @@ absl::Status Fill(PreparedCall& call, const Channel& channel, MessageBuilder& bu
   if (!body.ok()) return body.status();
   call.message.body = *std::move(body);
   call.message.attachment = builder.TakeAttachment();
-  HeadBuilder head(*builder.pool());
-  if (absl::Status added = AddMetadata(options.metadata, head); !added.ok()) return added;
-  call.message.head = head.Finish({});
-  return absl::OkStatus();
+  absl::Status made = MakeHead(options.metadata, *builder.pool(), call.message.head);
+  call.request_bytes = call.message.head.size() + call.message.payload_bytes();
+  return made;
 }
 
 }  // namespace
@@ -37,6 +36,7 @@ PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, Messa
   PreparedCall call;
   call.method = &method;
   call.info = options.info;
+  call.attachment_into = options.attachment_into;
   call.wait_for_ready = options.wait_for_ready;
   if (call.info != nullptr) {  // which may have told of another call before
     *call.info = CallInfo{.record_stages = call.info->record_stages};
@@ -47,18 +47,9 @@ PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, Messa
   return call;
 }
 
-ClientCall::ClientCall(PreparedCall&& prepared, uint64_t cancel_key)
-    : method_(prepared.method),
-      message_(std::move(prepared.message)),
-      info_(prepared.info),
-      started_(prepared.started),
-      deadline_(prepared.deadline),
-      cancel_key_(cancel_key),
-      wait_for_ready_(prepared.wait_for_ready) {}
-
 void ClientCall::OnTimer() {
-  channel_->End(*this, absl::DeadlineExceededError(
-                           absl::StrCat("the deadline of ", Absl(method_->name), " passed")));
+  channel_->End(*this, absl::DeadlineExceededError(absl::StrCat(
+                           "the deadline of ", Absl(request_.method->name), " passed")));
 }
 
 }  // namespace farcall

@@ -65,14 +65,22 @@ struct CallOptions {
   Metadata metadata = {};
   // Must outlive the call; not shared by calls under way at the same time.
   CallInfo* info = nullptr;
+  // A reply's attachment that fits is received into this, from the first byte of its slot, and
+  // arrives in the reply's Msg::attachment(); one that does not comes in the transport's memory, as
+  // without it. Memory that was not needed stays here. When the call ends while the attachment is
+  // being received, the memory is the transport's until it came to rest, and is then released
+  // (rpc/user_memory.h tells when). Otherwise as `info`.
+  Buffer* attachment_into = nullptr;
 };
 
 // A request on its way from the stub to the loop: built, with its metadata in the head, and timed.
 struct PreparedCall {
   absl::Status status;  // not OK: it cannot be sent, and why
   const MethodInfo* method = nullptr;
-  Message message;  // head with fields but without a header yet
+  Message message;             // head with fields but without a header yet
+  uint64_t request_bytes = 0;  // of message, also when it is gone
   CallInfo* info = nullptr;
+  Buffer* attachment_into = nullptr;
   TimePoint started{};  // when the caller's method was entered
   TimePoint deadline{};
   bool wait_for_ready = false;
@@ -88,13 +96,20 @@ PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, Messa
 class ClientCall : private Timer {
  public:
   // `cancel_key` names the call to ChannelCore::RequestCancel; 0: it cannot be cancelled.
-  explicit ClientCall(PreparedCall&& prepared, uint64_t cancel_key = 0);
+  explicit ClientCall(PreparedCall&& prepared, uint64_t cancel_key = 0)
+      : request_(std::move(prepared)), cancel_key_(cancel_key) {}
+  // Of what PrepareCall says of these, which is made in place.
+  ClientCall(const Channel& channel, const MethodInfo& method, MessageBuilder& builder,
+             const CallOptions& options)
+      : request_(PrepareCall(channel, method, builder, options)) {}
   ~ClientCall() override = default;
+
+  const PreparedCall& request() const { return request_; }
 
  protected:
   // The call is over and out of every table; it may be destroyed. `reply` is meaningful when
   // `status` is OK.
-  virtual void OnDone(absl::Status status, Message reply) = 0;
+  virtual void OnDone(absl::Status&& status, Message&& reply) = 0;
 
  private:
   friend class CallTable;
@@ -105,14 +120,8 @@ class ClientCall : private Timer {
   void OnTimer() override;
 
   // Set before the start.
-  const MethodInfo* method_ = nullptr;
-  Message message_;             // head with fields but without a header yet
-  uint64_t request_bytes_ = 0;  // of message_, also when it is gone
-  CallInfo* info_ = nullptr;
-  TimePoint started_{};
-  TimePoint deadline_{};
-  uint64_t cancel_key_ = 0;  // names the call to ChannelCore::RequestCancel; 0: it cannot be
-  bool wait_for_ready_ = false;
+  PreparedCall request_;
+  const uint64_t cancel_key_ = 0;  // names the call to ChannelCore::RequestCancel; 0: it cannot be
 
   // While under way.
   State state_ = State::kNew;

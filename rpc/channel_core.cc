@@ -38,7 +38,7 @@ ChannelCore::ChannelCore(std::shared_ptr<Transport> transport, Endpoint endpoint
 ChannelCore::~ChannelCore() = default;
 
 std::shared_ptr<BufferPool> ChannelCore::pool() const {
-  MutexLock lock(mutex_);
+  SpinLock lock(pool_mutex_);
   return pool_;
 }
 
@@ -90,9 +90,10 @@ void ChannelCore::OnSessionReady(ClientSession& session) {
   ready_at_ = loop_->now();
   failed_attempts_ = 0;
   ++tally_.connects;
+  std::shared_ptr<BufferPool> pool = session.pool();
   {
-    MutexLock lock(mutex_);
-    pool_ = session.pool();
+    SpinLock lock(pool_mutex_);
+    pool_.swap(pool);
   }
   Log(LogLevel::kInfo, absl::StrCat("channel: connected to ", session.peer_address()));
   SendWaiting();
@@ -119,7 +120,7 @@ void ChannelCore::OnAttemptFailed(const absl::Status& status) {
 
 // The next attempt would fail as well: nothing that time mends is wrong.
 bool ChannelCore::WaitsOutBackoff(const ClientCall& call) const {
-  return call.wait_for_ready_ && !absl::IsInvalidArgument(last_error_);
+  return call.request_.wait_for_ready && !absl::IsInvalidArgument(last_error_);
 }
 
 // Why a call ends that does not wait.
@@ -212,16 +213,15 @@ void ChannelCore::Bury(ClientSession& session) {
 void ChannelCore::Start(ClientCall& call) {
   ++tally_.started;
   call.channel_ = this;
-  call.tally_ = &tally_.methods.Of(*call.method_);
+  call.tally_ = &tally_.methods.Of(*call.request_.method);
   ++call.tally_->started;
-  call.request_bytes_ = call.message_.head.size() + call.message_.payload_bytes();
   if (call.cancel_key_ != 0) cancellable_.emplace(call.cancel_key_, &call);
   if (state_ == State::kClosed) {
     Doom(call, absl::CancelledError("the channel is closed"));
-  } else if (std::max(loop_->now(), call.started_) >= call.deadline_) {
-    Doom(call,
-         absl::DeadlineExceededError(absl::StrCat("the deadline of ", Absl(call.method_->name),
-                                                  " had passed before it was sent")));
+  } else if (std::max(loop_->now(), call.request_.started) >= call.request_.deadline) {
+    Doom(call, absl::DeadlineExceededError(absl::StrCat("the deadline of ",
+                                                        Absl(call.request_.method->name),
+                                                        " had passed before it was sent")));
   } else if (state_ == State::kBackoff && !WaitsOutBackoff(call)) {
     Doom(call, NotConnected());
   } else if (tally_.waiting >= options_.max_waiting_calls && !CanSend() &&
@@ -230,7 +230,7 @@ void ChannelCore::Start(ClientCall& call) {
                                                          " calls wait for ", endpoint_.ToString(),
                                                          " already (max_waiting_calls)")));
   } else {
-    loop_->timers().Arm(call, call.deadline_);
+    loop_->timers().Arm(call, call.request_.deadline);
     Wait(call);
     SendWaiting();
   }
@@ -324,30 +324,30 @@ void ChannelCore::Run() {
   doomed.swap(doomed_);
   const auto keep = shared_from_this();
   ending_doomed_ = true;
-  for (ClientCall* call : doomed) Finish(*call, call->cause_, {});
+  for (ClientCall* call : doomed) Finish(*call, absl::Status(call->cause_), {});
   ending_doomed_ = false;
   // A callback may start a call that is doomed at once, and its callback again: that takes a turn
   // each, between which the loop looks at what would make calls succeed.
   if (!doomed_.empty()) loop_->Post([keep] { keep->Run(); });
 }
 
-void ChannelCore::Finish(ClientCall& call, absl::Status status, Message reply) {
+void ChannelCore::Finish(ClientCall& call, absl::Status&& status, Message&& reply) {
   call.Disarm();
   call.state_ = ClientCall::State::kDone;
   if (call.cancel_key_ != 0) cancellable_.erase(call.cancel_key_);
   const Outcome outcome = OutcomeOf(status);
   CountEnd(call, status, outcome, reply);
   call.session_ = nullptr;
-  if (call.info_ != nullptr) call.info_->outcome = outcome;
+  if (call.request_.info != nullptr) call.request_.info->outcome = outcome;
   call.OnDone(std::move(status), std::move(reply));
 }
 
 void ChannelCore::CountEnd(const ClientCall& call, const absl::Status& status, Outcome outcome,
                            const Message& reply) {
   MethodTally& method = *call.tally_;
-  if (outcome != Outcome::kNotSent) method.bytes_sent += call.request_bytes_;
+  if (outcome != Outcome::kNotSent) method.bytes_sent += call.request_.request_bytes;
   method.bytes_received += reply.head.size() + reply.payload_bytes();
-  const Duration took = loop_->now() - call.started_;
+  const Duration took = loop_->now() - call.request_.started;
   method.End(status.code(), took);
   if (call.session_ != nullptr) call.session_->NoteEnd(took);
   if (status.ok()) {

@@ -78,7 +78,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   // ClientSession::Owner
   void OnSessionReady(ClientSession& session) override;
   void OnCallLeft(ClientSession& session) override;
-  void Finish(ClientCall& call, absl::Status status, Message reply) override;
+  void Finish(ClientCall& call, absl::Status&& status, Message&& reply) override;
   void Return(ClientCall& call) override;
   void OnSessionDraining(ClientSession& session) override;
   void OnSessionEnded(ClientSession& session, const absl::Status& status) override;
@@ -113,8 +113,9 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   const std::shared_ptr<EventLoop> loop_;
 
   std::atomic<uint64_t> next_cancel_key_{1};
+  mutable SpinMutex pool_mutex_;
+  std::shared_ptr<BufferPool> pool_ ABSL_GUARDED_BY(pool_mutex_);
   mutable Mutex mutex_;
-  std::shared_ptr<BufferPool> pool_ ABSL_GUARDED_BY(mutex_);
   std::string last_error_text_ ABSL_GUARDED_BY(mutex_);  // of last_error_
 
   // Written on the loop, read by any thread.

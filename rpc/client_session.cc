@@ -24,7 +24,7 @@ absl::Status Refused(const absl::Status& said, std::string_view method) {
 
 absl::Status ClientSession::CheckSize(const ClientCall& call) const {
   const Hello& peer = peer_hello();
-  const Message& message = call.message_;
+  const Message& message = call.request_.message;
   if (message.body.size() > peer.max_body_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("a request of ", message.body.size(),
                                                      " bytes; ", peer_address(), " takes ",
@@ -45,18 +45,19 @@ void ClientSession::Carry(ClientCall& call) {
   call.session_ = this;
   call.state_ = ClientCall::State::kSending;
   call.reply_ticket_ = 0;
-  const Duration left = call.deadline_ - loop().now();
+  const Duration left = call.request_.deadline - loop().now();
   EncodeHeader({.type = FrameType::kRequest,
                 .call = call.id_,
-                .method = call.method_->id,
+                .method = call.request_.method->id,
                 .timeout_ns = static_cast<uint64_t>(std::max<Duration::rep>(1, left.count()))},
-               call.message_.head.data());
-  if (call.info_ != nullptr) {
-    call.info_->peer = peer_address();
-    if (call.info_->record_stages) call.info_->stages.handed = Clock::Steady().Now();
+               call.request_.message.head.data());
+  if (call.request_.info != nullptr) {
+    call.request_.info->peer = peer_address();
+    if (call.request_.info->record_stages)
+      call.request_.info->stages.handed = Clock::Steady().Now();
   }
   call.ticket_ = connection().Send(
-      std::move(call.message_),
+      std::move(call.request_.message),
       [this, id = call.id_](SendResult result) { OnSent(id, std::move(result)); });
 }
 
@@ -70,8 +71,8 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
   ClientCall* call = calls_.Find(id);
   if (call == nullptr) return;  // it was answered or ended meanwhile
   if (result.sent) {
-    if (call->info_ != nullptr && call->info_->record_stages) {
-      call->info_->stages.left = Clock::Steady().Now();
+    if (call->request_.info != nullptr && call->request_.info->record_stages) {
+      call->request_.info->stages.left = Clock::Steady().Now();
     }
     if (call->state_ != ClientCall::State::kWithdrawn) {
       call->state_ = ClientCall::State::kAwaiting;  // an ended connection is OnEnded's to report
@@ -80,9 +81,9 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
     EndSent(*call, call->cause_);
     return;
   }
-  call->message_ = std::move(result.message);
+  call->request_.message = std::move(result.message);
   if (call->state_ == ClientCall::State::kWithdrawn) {
-    if (FARCALL_PLANTED(kBufferLostOnWithdraw)) new Buffer(std::move(call->message_.body));
+    if (FARCALL_PLANTED(kBufferLostOnWithdraw)) new Buffer(std::move(call->request_.message.body));
     Leave(*call, WithOutcome(call->cause_, Outcome::kNotSent), {});
   } else if (absl::IsResourceExhausted(result.status)) {
     Leave(*call, WithOutcome(result.status, Outcome::kNotSent), {});
@@ -168,27 +169,33 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   call->reply_ticket_ = ticket;
   if (absl::Status refused = CheckReply(sizes); !refused.ok()) {
     // The server did answer: the handler ran.
-    Leave(*call, refused, {});
+    Leave(*call, absl::Status(refused), {});
     return {.refused = refused, .attachment = {}};
   }
-  return {};
+  Admission admission;
+  Buffer* const own = call->request_.attachment_into;
+  if (own != nullptr && *own && sizes.attachment > 0 && sizes.attachment <= own->slot()->capacity) {
+    admission.attachment = std::move(*own);
+  }
+  return admission;
 }
 
-void ClientSession::OnCall(const FrameHeader& header, Message message) {
+void ClientSession::OnCall(const FrameHeader& header, Message&& message) {
   ClientCall* call = CallOf(header);
   if (call == nullptr) {
     owner_.OnLateReply();
     return;
   }
-  if (call->info_ != nullptr) {
-    if (call->info_->record_stages) call->info_->stages.answered = Clock::Steady().Now();
-    call->info_->reply_metadata = MetadataView(message.head.bytes()).ToMetadata();
+  if (call->request_.info != nullptr) {
+    if (call->request_.info->record_stages)
+      call->request_.info->stages.answered = Clock::Steady().Now();
+    call->request_.info->reply_metadata = MetadataView(message.head.bytes()).ToMetadata();
   }
   absl::Status status = ReadStatus(header, message.head.bytes());
-  status.ErasePayload(kOutcomePayload);  // what the outcome is, is decided here
+  if (!status.ok()) status.ErasePayload(kOutcomePayload);  // what it is, is decided here
   if ((header.flags & kFlagNotRun) != 0) {
     ++tally().refused;
-    status = Refused(status, call->method_->name);
+    status = Refused(status, call->request_.method->name);
   }
   Leave(*call, std::move(status), std::move(message));
 }
@@ -200,9 +207,9 @@ void ClientSession::OnAbandoned(Ticket ticket, absl::Status status) {
     // CANCELLED is for callers that cancelled: here it was the sender.
     const absl::StatusCode code =
         absl::IsCancelled(status) ? absl::StatusCode::kUnavailable : status.code();
-    const absl::Status lost(
-        code, absl::StrCat("the reply of ", peer_address(), " to ", Absl(call->method_->name),
-                           " did not become whole: ", status.message()));
+    const absl::Status lost(code, absl::StrCat("the reply of ", peer_address(), " to ",
+                                               Absl(call->request_.method->name),
+                                               " did not become whole: ", status.message()));
     Leave(*call, WithOutcome(lost, Outcome::kUnknown), {});
   }
 }
@@ -211,7 +218,7 @@ void ClientSession::OnCancel(uint64_t /*call*/) {
   Violation("a CANCEL from the side that serves").IgnoreError();
 }
 
-void ClientSession::Leave(ClientCall& call, absl::Status status, Message reply) {
+void ClientSession::Leave(ClientCall& call, absl::Status&& status, Message&& reply) {
   // A reply can overtake the request's own end: the server refused a payload that is still going
   // out.
   if (call.state_ == ClientCall::State::kSending) connection().Withdraw(call.ticket_);

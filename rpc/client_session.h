@@ -25,7 +25,7 @@ class ClientSession final : public Session {
     // A place in the peer's limit of calls became free.
     virtual void OnCallLeft(ClientSession& session) = 0;
     // The call is out of the session's table, but still knows the session.
-    virtual void Finish(ClientCall& call, absl::Status status, Message reply) = 0;
+    virtual void Finish(ClientCall& call, absl::Status&& status, Message&& reply) = 0;
     // No byte of the call left before the connection ended; its message is whole again.
     virtual void Return(ClientCall& call) = 0;
     virtual void OnSessionDraining(ClientSession& session) = 0;
@@ -62,7 +62,7 @@ class ClientSession final : public Session {
   void OnReady() override { owner_.OnSessionReady(*this); }
   Admission AdmitCall(Ticket ticket, const FrameHeader& header, std::span<const std::byte> head,
                       MessageSizes sizes) override;
-  void OnCall(const FrameHeader& header, Message message) override;
+  void OnCall(const FrameHeader& header, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
   void OnDraining() override {
@@ -78,7 +78,7 @@ class ClientSession final : public Session {
   absl::Status CheckReply(MessageSizes sizes) const;
   // nullptr for a reply to a call that has ended.
   ClientCall* CallOf(const FrameHeader& reply) const;
-  void Leave(ClientCall& call, absl::Status status, Message reply);
+  void Leave(ClientCall& call, absl::Status&& status, Message&& reply);
 
   Owner& owner_;
   CallTable calls_;

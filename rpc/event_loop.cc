@@ -287,7 +287,8 @@ absl::Status EventLoop::RunBlocking(BlockingTask& task) {
 }
 
 LoopExecutor EventLoop::executor() { return LoopExecutor(state_.get()); }
-asio::io_context& EventLoop::io() { return *state_->io; }
+asio::io_context& EventLoop::io() { return state_->UseAsio(); }
+asio::io_context& EventLoop::poller_io() { return *state_->io; }
 Clock& EventLoop::clock() const { return state_->clock; }
 ProgressMode EventLoop::mode() const { return state_->options.mode; }
 

@@ -96,6 +96,11 @@ class BlockingTask : public LoopTask {
   // touched afterwards.
   void Finish();
 
+ protected:
+  // What the loop's clock said just before RunBlocking, for who has read it: spares a driver the
+  // reading.
+  TimePoint begun_{};
+
  private:
   friend class EventLoop;
   friend struct LoopState;
@@ -113,6 +118,8 @@ class EventLoop {
   // How long a free token may lie before the helper picks it up. Bounds how late PINGs, user timers
   // and the like are noticed beside a caller that makes one blocking call after the other.
   static constexpr Duration kIdleTakeover = std::chrono::milliseconds(5);
+  // The same while such calls go on, in a loop where only pollers use Asio (poller_io).
+  static constexpr Duration kLongestTakeover = std::chrono::milliseconds(320);
 
   // Takes four file descriptors and, with a helper, a thread. Throws std::system_error when the
   // system has none left; Create says it by a status.
@@ -153,6 +160,10 @@ class EventLoop {
   // For sockets, descriptors and timers of the transports. Post to executor(), not to io(): what is
   // posted here while the token is free lies until somebody drives.
   asio::io_context& io();
+  // The same, for descriptors that a poller needs only to be woken. Unless io() or an executor's
+  // context was asked for, too, a driver that spins looks at them five times a second when nothing
+  // comes of it: fewer calls a second do not mean more system calls each.
+  asio::io_context& poller_io();
   Clock& clock() const;
   // As it works: kEvent for an adaptive loop that spins for no time at all.
   ProgressMode mode() const;

@@ -115,6 +115,17 @@ void EncodeHeader(const FrameHeader& header, std::byte* to) {
   StoreLittle(to + kTimeoutAt, header.timeout_ns);
 }
 
+FrameHeader ReadHeader(std::span<const std::byte> head) {
+  const std::byte* at = head.data();
+  return {.type = static_cast<FrameType>(LoadLittle<uint8_t>(at + kTypeAt)),
+          .flags = LoadLittle<uint8_t>(at + kFlagsAt),
+          .status = LoadLittle<uint16_t>(at + kStatusAt),
+          .sequence = LoadLittle<uint32_t>(at + kSequenceAt),
+          .call = LoadLittle<uint64_t>(at + kCallAt),
+          .method = LoadLittle<uint64_t>(at + kMethodAt),
+          .timeout_ns = LoadLittle<uint64_t>(at + kTimeoutAt)};
+}
+
 absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> head) {
   if (head.size() < kFrameHeaderBytes) {
     return Broken(absl::StrCat("a head of ", head.size(), " bytes is shorter than its header of ",
@@ -123,16 +134,7 @@ absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> head) {
   if (head.size() > kMaxHeadBytes) {
     return Broken(absl::StrCat("a head of ", head.size(), " bytes; the limit is ", kMaxHeadBytes));
   }
-  const std::byte* at = head.data();
-  FrameHeader header;
-  header.type = static_cast<FrameType>(LoadLittle<uint8_t>(at + kTypeAt));
-  header.flags = LoadLittle<uint8_t>(at + kFlagsAt);
-  header.status = LoadLittle<uint16_t>(at + kStatusAt);
-  header.sequence = LoadLittle<uint32_t>(at + kSequenceAt);
-  header.call = LoadLittle<uint64_t>(at + kCallAt);
-  header.method = LoadLittle<uint64_t>(at + kMethodAt);
-  header.timeout_ns = LoadLittle<uint64_t>(at + kTimeoutAt);
-
+  const FrameHeader header = ReadHeader(head);
   const HeaderUse use = UseOf(header.type);
   if (!use.known) {
     return Broken(absl::StrCat("unknown frame type ", static_cast<int>(header.type)));

@@ -49,6 +49,9 @@ inline constexpr size_t kFrameHeaderBytes = 32;
 // Writes the header to the first kFrameHeaderBytes of `to`.
 void EncodeHeader(const FrameHeader& header, std::byte* to);
 
+// Of a head that DecodeHeader accepted.
+FrameHeader ReadHeader(std::span<const std::byte> head);
+
 // Reads and checks a header: INVALID_ARGUMENT for a short head, an unknown type or flag, or a field
 // that must be 0.
 absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> head);

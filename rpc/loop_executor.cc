@@ -7,7 +7,7 @@
 namespace farcall {
 
 asio::io_context& LoopExecutor::query(asio::execution::context_t) const noexcept {
-  return *loop_->io;
+  return loop_->UseAsio();
 }
 
 bool LoopExecutor::running_in_this_thread() const noexcept { return loop_->DrivenByThisThread(); }

@@ -6,7 +6,7 @@
 //
 // dispatch runs inline on the driver; post and defer always queue, in order with Submit and Post,
 // and wake the loop. A queued handler costs no heap allocation in steady state (the loop recycles
-// blocks up to 512 bytes), but asio::any_io_executor, which asio::awaitable uses, makes one of its
+// blocks up to 1024 bytes), but asio::any_io_executor, which asio::awaitable uses, makes one of its
 // own.
 //
 // A copy is one pointer and owns nothing: like an io_context's executor it must not be used after

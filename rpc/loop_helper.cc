@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
@@ -136,17 +137,25 @@ void LoopState::HelperMain() {
     HelperDrive();
     return;
   }
+  using Milliseconds = std::chrono::milliseconds;
   constexpr int kPatienceMs =
-      std::chrono::duration_cast<std::chrono::milliseconds>(EventLoop::kIdleTakeover).count();
+      std::chrono::duration_cast<Milliseconds>(EventLoop::kIdleTakeover).count();
+  constexpr int kLongestPatienceMs =
+      std::chrono::duration_cast<Milliseconds>(EventLoop::kLongestTakeover).count();
   constexpr uint64_t kNotLooked = ~uint64_t{0};
   uint64_t seen = moves.load(std::memory_order_relaxed);
-  int patience = kPatienceMs;
+  int usual = kPatienceMs;
+  int patience = usual;
   while (!stopping.load()) {
     Park(patience);
-    patience = kPatienceMs;
     const uint64_t latest = moves.load(std::memory_order_relaxed);
     const bool unmoved = latest == seen;
     seen = latest;
+    // Callers that come again and again drive the loop, and each look is a system call.
+    usual = unmoved || asio_used.load(std::memory_order_relaxed)
+                ? kPatienceMs
+                : std::min(2 * usual, kLongestPatienceMs);
+    patience = usual;
     if (driven.load()) {
       if (unmoved && ParkForGood()) {
         patience = -1;

@@ -42,7 +42,7 @@ class TaskMemory {
   void Free(void* block, size_t bytes);
 
  private:
-  static constexpr std::array<size_t, 4> kSizes = {64, 128, 256, 512};
+  static constexpr std::array<size_t, 5> kSizes = {64, 128, 256, 512, 1024};
   static constexpr size_t kKept = 256;  // blocks of a size: bounds what a burst leaves behind
 
   struct Block {
@@ -70,6 +70,11 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
 
   // ---- any thread (event_loop.cc) ----
   bool DrivenByThisThread() const;
+  // Asio, for anybody but pollers.
+  asio::io_context& UseAsio() {
+    if (!asio_used.load(std::memory_order_relaxed)) asio_used.store(true);
+    return *io;
+  }
   void Submit(LoopTask& task);
   void AddAsyncWork();
   // A sleeping driver that is not this thread: it must be woken to notice what was changed before.
@@ -138,6 +143,8 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   std::atomic<bool> caller_came{false};
   std::atomic<bool> stopping{false};
   std::atomic<int64_t> async_work{0};
+  // Somebody but pollers has, or had, to do with Asio: EventLoop::io(), an executor's context.
+  std::atomic<bool> asio_used{false};
 
   // Waking. `sleeping` and `has_submissions`/`stopping` are a Dekker pair: each side writes its own
   // and then reads the other's, sequentially consistent, so that one of them always sees the other.
@@ -154,10 +161,11 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   TimePoint now_value{};
   bool now_read = false;
   uint64_t turns = 0;
-  // Beside pollers: when Asio is looked at next, and how long after the last look that is.
-  TimePoint next_asio_poll{};
+  // Beside pollers: when Asio was looked at, and how long after that the next look is due.
+  TimePoint last_asio_poll{};
   Duration asio_pause{};
   TimerWheel timers;
+  TimePoint last_timer_look{};
 
   TaskMemory task_memory;
   CoroutineMemory coroutine_memory;  // driver only
@@ -173,6 +181,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
 
   bool Take(BlockingTask* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
+  size_t FireTimers(Timers timers_to_fire);
   size_t CatchUp();
   size_t PollPollers();
   size_t PollAsio(size_t limit);

@@ -19,6 +19,9 @@ constexpr uint64_t kSpinsPerClockRead = 16;
 // not of turns, so that sockets are looked at however long turns are.
 constexpr Duration kShortestAsioPause = std::chrono::microseconds(2);
 constexpr Duration kLongestAsioPause = std::chrono::microseconds(250);
+// The same when nothing is there but descriptors of pollers. They tell what no poller sees: that
+// somebody connects, which can wait, and that a peer died, which is to be noticed within a second.
+constexpr Duration kLongestPollersPause = std::chrono::milliseconds(200);
 // End-of-turn tasks that add themselves again do not keep the loop from its sockets.
 constexpr size_t kMaxEndOfTurnTasks = 10000;
 // A driver that comes to its timers later than this was held up: its process was stopped, its
@@ -84,7 +87,8 @@ bool LoopState::Spins(const BlockingTask* task) const {
 
 void LoopState::DriveFor(BlockingTask& task, bool start) noexcept {
   if (start) {
-    now_read = false;
+    now_read = task.begun_ != TimePoint{};
+    if (now_read) now_value = std::max(now_value, task.begun_);
     if (has_submissions.load(std::memory_order_relaxed)) RunSubmissions();  // they came first
     task.Run();
     RunEndOfTurn();
@@ -125,16 +129,25 @@ size_t LoopState::Turn(Timers timers_to_fire, size_t asio_limit) {
   ++turns;
   size_t work = 0;
   if (has_submissions.load(std::memory_order_acquire)) work += RunSubmissions();
-  if (timers_to_fire != Timers::kSkip && timers.size() != 0 &&
-      (timers_to_fire == Timers::kExact || Now() >= timers.NextWake())) {
-    if (timers_to_fire == Timers::kByTick && Now() - timers.NextWake() >= kHeldUp)
-      work += CatchUp();
-    work += timers.Advance(Now());
-  }
+  if (timers_to_fire != Timers::kSkip && timers.size() != 0) work += FireTimers(timers_to_fire);
   if (!pollers.empty()) work += PollPollers();
   if (asio_limit > 0) work += PollAsio(asio_limit);
   if (!end_of_turn.empty()) work += RunEndOfTurn();
   return work;
+}
+
+size_t LoopState::FireTimers(Timers timers_to_fire) {
+  const TimePoint now = Now();
+  const TimePoint last_look = std::exchange(last_timer_look, now);
+  size_t work = 0;
+  if (timers_to_fire == Timers::kByTick) {
+    const TimePoint wake = timers.NextWake();
+    if (now < wake) return 0;
+    // A wheel that stood for long beside deadlines that are always new names a time that had gone
+    // by before they were made.
+    if (now - std::max(wake, last_look) >= kHeldUp) work = CatchUp();
+  }
+  return work + timers.Advance(Now());
 }
 
 size_t LoopState::RunSubmissions() {
@@ -218,13 +231,18 @@ size_t LoopState::PollPollers() {
 
 bool LoopState::AsioIsDue() const {
   if (pollers.empty()) return true;
-  return turns % kSpinsPerClockRead == 0 && Clock::Steady().Now() >= next_asio_poll;
+  if (turns % kSpinsPerClockRead != 0) return false;
+  // Asio may be used since the pause was planned.
+  const Duration pause = asio_used.load(std::memory_order_relaxed)
+                             ? std::min(asio_pause, kLongestAsioPause)
+                             : asio_pause;
+  return Clock::Steady().Now() - last_asio_poll >= pause;
 }
 
 void LoopState::PlanAsioPoll(bool found) {
   asio_pause = found ? kShortestAsioPause
-                     : std::clamp(2 * asio_pause, kShortestAsioPause, kLongestAsioPause);
-  next_asio_poll = Clock::Steady().Now() + asio_pause;
+                     : std::clamp(2 * asio_pause, kShortestAsioPause, kLongestPollersPause);
+  last_asio_poll = Clock::Steady().Now();
 }
 
 size_t LoopState::PollAsio(size_t limit) {

@@ -39,6 +39,17 @@ absl::Status AddMetadata(const Metadata& metadata, HeadBuilder& head) {
   return absl::OkStatus();
 }
 
+absl::Status MakeHead(const Metadata& metadata, BufferPool& pool, Head& head) {
+  if (metadata.empty()) {  // mostly
+    head.Resize(kFrameHeaderBytes);
+    return absl::OkStatus();
+  }
+  HeadBuilder builder(pool);
+  absl::Status added = AddMetadata(metadata, builder);
+  if (added.ok()) head = builder.Finish({});
+  return added;
+}
+
 void AddStatus(const absl::Status& status, HeadBuilder& head) {
   const size_t room = kMaxHeadBytes - std::min(kMaxHeadBytes, head.size() + kFieldPrefixBytes);
   const std::string_view message = Std(status.message()).substr(0, room);

@@ -65,6 +65,8 @@ class MetadataView {
 };
 
 absl::Status AddMetadata(const Metadata& metadata, HeadBuilder& head);
+// A head of a header, which is still to be written, and `metadata`. Errors as HeadBuilder::Add.
+absl::Status MakeHead(const Metadata& metadata, BufferPool& pool, Head& head);
 
 // A status as fields of a REPLY or GOAWAY and back. What does not fit the head is left out: first
 // payloads, then the message's tail; the code always arrives.

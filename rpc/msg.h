@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "farcall/rpc/limits.h"
 #include "farcall/rpc/message.h"
 #include "farcall/rpc/metadata.h"
@@ -24,7 +25,9 @@ absl::Status VerifyBody(const Buffer& body, const MessageLimits& limits) {
     return absl::InternalError("a received body is not aligned: a bug of the transport");
   }
   if (body.size() > kFlatBuffersMaxBytes) {
-    return absl::InvalidArgumentError("the body is larger than a FlatBuffer can be");
+    return absl::InvalidArgumentError(absl::StrCat("a body of ", body.size(),
+                                                   " bytes: a FlatBuffer has at most ",
+                                                   kFlatBuffersMaxBytes, ", short of 2 GiB"));
   }
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(body.data()), body.size(),
                                  limits.max_table_depth, limits.max_tables);
@@ -40,7 +43,7 @@ template <class T>
 class Msg {
  public:
   // Takes a message whose body VerifyBody<T> accepted.
-  explicit Msg(Message message)
+  explicit Msg(Message&& message)
       : message_(std::move(message)), root_(flatbuffers::GetRoot<T>(message_.body.data())) {}
 
   const T& operator*() const { return *root_; }

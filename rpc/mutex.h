@@ -6,6 +6,7 @@
 #ifndef FARCALL_RPC_MUTEX_H_
 #define FARCALL_RPC_MUTEX_H_
 
+#include <atomic>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
@@ -25,18 +26,36 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-class ABSL_SCOPED_LOCKABLE MutexLock {
+// For some tens of instructions that never wait for anything: half the price of a Mutex, for it is
+// left by a plain store. Who finds it taken spins, and soon sleeps between looks.
+class ABSL_LOCKABLE SpinMutex {
  public:
-  explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
-    mutex_.lock();
+  void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
+    if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      WaitAndLock();
   }
-  ~MutexLock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
-  MutexLock(const MutexLock&) = delete;
-  MutexLock& operator=(const MutexLock&) = delete;
+  void unlock() ABSL_UNLOCK_FUNCTION() { taken_.store(false, std::memory_order_release); }
 
  private:
-  Mutex& mutex_;
+  void WaitAndLock();
+  std::atomic<bool> taken_{false};
 };
+
+template <class M>
+class ABSL_SCOPED_LOCKABLE BasicMutexLock {
+ public:
+  explicit BasicMutexLock(M& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
+    mutex_.lock();
+  }
+  ~BasicMutexLock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+  BasicMutexLock(const BasicMutexLock&) = delete;
+  BasicMutexLock& operator=(const BasicMutexLock&) = delete;
+
+ private:
+  M& mutex_;
+};
+using MutexLock = BasicMutexLock<Mutex>;
+using SpinLock = BasicMutexLock<SpinMutex>;
 
 }  // namespace farcall
 

@@ -56,13 +56,15 @@ void ServerCall::SendResult() {
     // The turn's time would be that of before an inline handler.
     const Duration took = home_.loop().clock().Now() - whole_at_;
     tally_->End(code, took);
-    if (session_ != nullptr) session_->NoteEnd(took);
+    if (session_ != nullptr) {
+      session_->Forget(*this);  // after the reply: it need not wait for this
+      session_->NoteEnd(took);
+    }
     home_.GiveBack(*this);
     home_.tally().calls_ended.IncrementAfterAll();
   };
   if (at_fault_)
     home_.Warn(absl::StrCat("server: ", status_.message(), ", called by ", peer().address));
-  if (session_ != nullptr) session_->Forget(*this);
   if (session_ != nullptr && !cancelled()) {
     code = session_->Reply(*this);
   } else {
@@ -93,14 +95,18 @@ void ServerCall::OnTimer() {
   }
 }
 
+void ServerCall::Forget() {
+  peer_.reset();
+  pool_.reset();
+}
+
 void ServerCall::Clear() {
   Disarm();
   signal_.slot().clear();
   cancelled_.store(false, std::memory_order_relaxed);
   request_ = Message();
   reply_metadata_.clear();
-  peer_.reset();
-  pool_.reset();
+  if (session_ == nullptr) Forget();
   session_ = nullptr;
   whole_ = false;
   status_ = absl::OkStatus();

@@ -72,6 +72,8 @@ class ServerCall final : public Context, private Timer, private LoopTask {
   void OnTimer() override;  // the deadline
   void Run() override;      // LoopTask: the result has come back to the loop
   void Clear();
+  // The connection that was served last.
+  void Forget();
 
   ServerLoop& home_;
 

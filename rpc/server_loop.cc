@@ -115,6 +115,12 @@ ServerCall& ServerLoop::TakeCall() {
   return call;
 }
 
+void ServerLoop::Forget(const PeerIdentity& peer) {
+  for (ServerCall* const call : free_calls_) {
+    if (call->peer_.get() == &peer) call->Forget();
+  }
+}
+
 void ServerLoop::GiveBack(ServerCall& call) {
   call.Clear();
   free_calls_.push_back(&call);

@@ -89,6 +89,8 @@ class ServerLoop final : private Timer {
   // Calls are recycled: taking one allocates only when more run at once than ever before.
   ServerCall& TakeCall();
   void GiveBack(ServerCall& call);
+  // A connection has ended: no call that is not under way keeps anything of it.
+  void Forget(const PeerIdentity& peer);
 
  private:
   void OnTimer() override;  // while draining

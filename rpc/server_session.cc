@@ -36,6 +36,7 @@ uint64_t Total(MessageSizes sizes) {
 // When a request of `bytes` that is announced at `now` must be whole.
 TimePoint WholeBy(TimePoint now, uint64_t bytes, const KeepaliveOptions& keepalive) {
   if (keepalive.min_bytes_per_second == 0) return TimePoint::max();
+  if (bytes < keepalive.min_bytes_per_second) return After(now, keepalive.stall_timeout);
   const Duration longest(static_cast<Duration::rep>(kLongestTimeoutNs));
   const auto longest_s = std::chrono::duration_cast<std::chrono::seconds>(longest).count();
   const uint64_t seconds =
@@ -148,8 +149,11 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   call.method_ = method->info;
   call.tally_ = &home_.tally().methods.Of(*method->info);
   call.limits_ = &home_.shared().options.limits;
-  call.pool_ = connection().pool();
-  call.peer_ = peer_;
+  // They stay with a recycled call until it serves another connection, or this one ends.
+  if (call.peer_ != peer_) {
+    call.pool_ = connection().pool();
+    call.peer_ = peer_;
+  }
   call.clock_ = &loop().clock();
   call.id_ = header.call;
   call.ticket_ = ticket;
@@ -168,7 +172,7 @@ Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
   return {};
 }
 
-void ServerSession::OnCall(const FrameHeader& header, Message message) {
+void ServerSession::OnCall(const FrameHeader& header, Message&& message) {
   const auto found = calls_.find(header.call);
   if (found == calls_.end()) return;  // it was given up between its announcement and now
   ServerCall& call = *found->second;
@@ -257,7 +261,7 @@ void ServerSession::Refuse(uint64_t id, const MethodInfo* method, const absl::St
                      method == nullptr ? "an unknown method" : Absl(method->name), ": ",
                      absl::StatusCodeToString(status.code()), ": ", status.message()));
   }
-  SendStatus(id, status, kFlagNotRun, {}, {}, {});
+  SendStatus(id, status, kFlagNotRun, {}, {});
 }
 
 // Ends a call whose handler does not run.
@@ -284,8 +288,10 @@ absl::StatusCode ServerSession::Reply(ServerCall& call) {
                      " (its limits.max_body_bytes and limits.max_attachment_bytes)"));
   }
   const uint8_t flags = FARCALL_PLANTED(kErrorsDidNotRun) && !status.ok() ? kFlagNotRun : 0;
-  const Sent sent = SendStatus(call.id_, status, flags, call.reply_metadata_,
-                               std::move(call.reply_body_), std::move(call.reply_attachment_));
+  Message message;
+  message.body = std::move(call.reply_body_);
+  message.attachment = std::move(call.reply_attachment_);
+  const Sent sent = SendStatus(call.id_, status, flags, call.reply_metadata_, std::move(message));
   ServerTally& counts = home_.tally();
   ++(sent.code == absl::StatusCode::kOk ? counts.replies_ok : counts.replies_failed);
   call.tally_->bytes_sent += sent.bytes;
@@ -293,25 +299,29 @@ absl::StatusCode ServerSession::Reply(ServerCall& call) {
 }
 
 ServerSession::Sent ServerSession::SendStatus(uint64_t id, const absl::Status& status,
-                                              uint8_t flags, const Metadata& metadata, Buffer body,
-                                              Buffer attachment) {
-  HeadBuilder head(*connection().pool());
-  if (absl::Status added = AddMetadata(metadata, head); !added.ok()) {
-    const absl::Status unsendable(added.code(),
-                                  absl::StrCat("the reply's metadata: ", added.message()));
-    return SendStatus(id, status.ok() ? unsendable : status, flags, {}, {}, {});
-  }
-  if (!status.ok()) AddStatus(status, head);
-  const absl::StatusCode code = status.code();
-  Message message;
-  message.head = head.Finish({.type = FrameType::kReply,
-                              .flags = flags,
-                              .status = static_cast<uint16_t>(code),
-                              .call = id});
+                                              uint8_t flags, const Metadata& metadata,
+                                              Message&& message) {
+  absl::Status made;
   if (status.ok()) {
-    message.body = std::move(body);
-    message.attachment = std::move(attachment);
+    made = MakeHead(metadata, *connection().pool(), message.head);
+  } else {
+    message = Message();
+    HeadBuilder head(*connection().pool());
+    made = AddMetadata(metadata, head);
+    AddStatus(status, head);
+    message.head = head.Finish({});
   }
+  if (!made.ok()) {
+    const absl::Status unsendable(made.code(),
+                                  absl::StrCat("the reply's metadata: ", made.message()));
+    return SendStatus(id, status.ok() ? unsendable : status, flags, {}, {});
+  }
+  const absl::StatusCode code = status.code();
+  EncodeHeader({.type = FrameType::kReply,
+                .flags = flags,
+                .status = static_cast<uint16_t>(code),
+                .call = id},
+               message.head.data());
   const Sent sent{code, message.head.size() + message.payload_bytes()};
   SendAnswer(std::move(message));
   return sent;
@@ -348,6 +358,7 @@ void ServerSession::OnEnded(const absl::Status& status) {
   ServerTally& counts = home_.tally();
   ++Of(greeted() ? counts.connections_closed : counts.handshakes_failed, status.code());
   Orphan();
+  home_.Forget(*peer_);
   home_.Bury(*this);
 }
 

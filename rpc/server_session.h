@@ -39,7 +39,7 @@ class ServerSession final : public Session {
   void OnReady() override;
   Admission AdmitCall(Ticket ticket, const FrameHeader& header, std::span<const std::byte> head,
                       MessageSizes sizes) override;
-  void OnCall(const FrameHeader& header, Message message) override;
+  void OnCall(const FrameHeader& header, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
   void OnDraining() override {}  // a caller that drains just makes no more calls
@@ -59,8 +59,9 @@ class ServerSession final : public Session {
     absl::StatusCode code;
     uint64_t bytes;
   };
+  // The head of `message` is made here; an error has no payload.
   Sent SendStatus(uint64_t id, const absl::Status& status, uint8_t flags, const Metadata& metadata,
-                  Buffer body, Buffer attachment);
+                  Message&& message);
 
   ServerLoop& home_;
   std::shared_ptr<PeerIdentity> peer_;

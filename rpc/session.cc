@@ -104,7 +104,7 @@ absl::Status Session::Violation(absl::string_view rule) {
   return status;
 }
 
-void Session::SendAnswer(Message message) {
+void Session::SendAnswer(Message&& message) {
   if (unread_answers_ >= options_.limits.max_unread_answers) {
     End(absl::ResourceExhaustedError(absl::StrCat(
         peer_address_, " does not read its answers: ", uint64_t{unread_answers_},
@@ -161,12 +161,11 @@ Admission Session::Admit(Ticket ticket, std::span<const std::byte> head, Message
   return {};
 }
 
-void Session::OnMessage(Ticket /*ticket*/, Message message) {
+void Session::OnMessage(Ticket /*ticket*/, Message&& message) {
   if (ending_) return;
   last_heard_ = loop_.now();
   ping_pending_ = false;
-  // Admit accepted this head: it decodes.
-  const FrameHeader header = *DecodeHeader(message.head.bytes());
+  const FrameHeader header = ReadHeader(message.head.bytes());  // Admit accepted this head
   switch (header.type) {
     case FrameType::kRequest:
     case FrameType::kReply:

@@ -64,7 +64,7 @@ class Session : private Receiver, private Timer {
   virtual Admission AdmitCall(Ticket ticket, const FrameHeader& header,
                               std::span<const std::byte> head, MessageSizes sizes) = 0;
   // It is whole.
-  virtual void OnCall(const FrameHeader& header, Message message) = 0;
+  virtual void OnCall(const FrameHeader& header, Message&& message) = 0;
   // An admitted one will not become whole.
   void OnAbandoned(Ticket ticket, absl::Status status) override = 0;
   virtual void OnCancel(uint64_t call) = 0;
@@ -84,7 +84,7 @@ class Session : private Receiver, private Timer {
   // Sends what the peer made us say. Ends the connection of a peer for which too much waits
   // (limits.max_unread_answers, the transport's queue): losing an answer would be worse, it is
   // waited for.
-  void SendAnswer(Message message);
+  void SendAnswer(Message&& message);
   void SendControl(const FrameHeader& header);
   // Bytes of answers that did not leave yet.
   uint64_t unread_bytes() const { return unread_bytes_; }
@@ -94,7 +94,7 @@ class Session : private Receiver, private Timer {
 
  private:
   Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) final;
-  void OnMessage(Ticket ticket, Message message) final;
+  void OnMessage(Ticket ticket, Message&& message) final;
   void OnClosed(absl::Status status) final;
   void OnTimer() final;
 

@@ -25,9 +25,14 @@ absl::Status HeldUpServer(const absl::Status& late) {
 // A blocked thread's call; both of its faces live on that thread's stack.
 class BlockingCall final : private BlockingTask, private ClientCall {
  public:
-  BlockingCall(ChannelCore& core, PreparedCall call) : ClientCall(std::move(call)), core_(core) {}
+  BlockingCall(Channel& channel, const MethodInfo& method, MessageBuilder& builder,
+               const CallOptions& options)
+      : ClientCall(channel, method, builder, options), core_(channel.core()) {
+    begun_ = request().started;
+  }
 
   absl::StatusOr<Message> Wait() {
+    if (!request().status.ok()) return request().status;
     absl::Status ran = core_.loop().RunBlocking(*this);
     if (!ran.ok()) return WithOutcome(ran, Outcome::kNotSent);
     if (absl::IsDeadlineExceeded(reply_.status()) && EventLoop::OnDedicatedThread()) {
@@ -38,7 +43,7 @@ class BlockingCall final : private BlockingTask, private ClientCall {
 
  private:
   void Run() override { core_.Start(*this); }
-  void OnDone(absl::Status status, Message reply) override {
+  void OnDone(absl::Status&& status, Message&& reply) override {
     if (status.ok()) {
       reply_ = std::move(reply);
     } else {
@@ -53,9 +58,9 @@ class BlockingCall final : private BlockingTask, private ClientCall {
 
 }  // namespace
 
-absl::StatusOr<Message> CallBlocking(Channel& channel, PreparedCall call) {
-  if (!call.status.ok()) return call.status;
-  return BlockingCall(channel.core(), std::move(call)).Wait();
+absl::StatusOr<Message> CallBlocking(Channel& channel, const MethodInfo& method,
+                                     MessageBuilder& request, const CallOptions& options) {
+  return BlockingCall(channel, method, request, options).Wait();
 }
 
 absl::Status StreamingUnimplemented(const MethodInfo& method) {

@@ -24,7 +24,8 @@ namespace farcall {
 // an inline handler: nobody looks at the clock then. Two callbacks that each make a blocking call
 // on the other's channel wait for ever. FAILED_PRECONDITION at once on a thread that drives that
 // loop already.
-absl::StatusOr<Message> CallBlocking(Channel& channel, PreparedCall call);
+absl::StatusOr<Message> CallBlocking(Channel& channel, const MethodInfo& method,
+                                     MessageBuilder& request, const CallOptions& options);
 
 // What a streaming method's stub says until streams exist.
 absl::Status StreamingUnimplemented(const MethodInfo& method);
@@ -34,14 +35,14 @@ absl::Status MalformedReply(const absl::Status& why, const MethodInfo& method,
 
 // Checks a reply before the caller reads it. INTERNAL when the server sent something malformed.
 template <class Response>
-absl::StatusOr<Msg<Response>> TypedReply(absl::StatusOr<Message> reply, const MethodInfo& method,
+absl::StatusOr<Msg<Response>> TypedReply(absl::StatusOr<Message>&& reply, const MethodInfo& method,
                                          const ChannelCore& from) {
   if (!reply.ok()) return reply.status();
   const MessageLimits& limits = from.options().limits;
   if (absl::Status verified = VerifyBody<Response>(reply->body, limits); !verified.ok()) {
     return MalformedReply(verified, method, from);
   }
-  return Msg<Response>(*std::move(reply));
+  return absl::StatusOr<Msg<Response>>(absl::in_place, *std::move(reply));
 }
 
 // A message built from flatc's object API.
@@ -56,9 +57,8 @@ template <class M>
 absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
                                                Builder<typename M::Request>&& request,
                                                const CallOptions& options) {
-  return TypedReply<typename M::Response>(
-      CallBlocking(channel, PrepareCall(channel, M::info(), request, options)), M::info(),
-      channel.core());
+  return TypedReply<typename M::Response>(CallBlocking(channel, M::info(), request, options),
+                                          M::info(), channel.core());
 }
 
 template <class M>

@@ -65,9 +65,10 @@ class Receiver {
   // A message's head has arrived whole (at most kMaxHeadBytes; all of it unchecked peer bytes) and
   // its payload is announced. `head` is valid during the call only. Sizes may be anything.
   virtual Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) = 0;
-  // An admitted message is whole. Body and attachment are kBufferAlignment-aligned, private memory
-  // that the peer cannot change any more.
-  virtual void OnMessage(Ticket ticket, Message message) = 0;
+  // An admitted message is whole. Body and attachment are private memory that the peer cannot
+  // change any more, and kBufferAlignment-aligned, unless Admit gave memory that is not. What is
+  // not moved from goes when this returns.
+  virtual void OnMessage(Ticket ticket, Message&& message) = 0;
   // An admitted message will not become whole: Abandon was called, its sender gave it up, or no
   // memory could be had (RESOURCE_EXHAUSTED). The connection goes on. Every message admitted on a
   // live connection ends in OnMessage or here; those pending at OnClosed end with it.
@@ -122,8 +123,9 @@ class Connection {
   // full queue is RESOURCE_EXHAUSTED and unsent; a closed connection is UNAVAILABLE and unsent; an
   // oversize head is unsent, too. A payload that the peer refuses or abandons ends its Send OK and
   // sent: what became of it is the receiver's to tell. Messages queued in one turn of the loop
-  // leave together at its end. May be called before Start.
-  virtual Ticket Send(Message message, SendDone done) = 0;
+  // leave by its end, together or all but the first. May be called before Start. Both arguments are
+  // moved from.
+  virtual Ticket Send(Message&& message, SendDone&& done) = 0;
   // Takes back what still waits: `done` follows with CANCELLED within a turn or two, unsent with
   // the message when no byte left, else sent (a payload in progress stops soon and the receiver
   // drops it). A no-op when done ran or the ticket is unknown.

@@ -36,18 +36,18 @@ class EchoCalls {
   template <class Done>
   void Start(uint64_t number, Done done) {
     if (discards_) {
-      absl::StatusOr<Builder<services::DiscardRequest>> request = BuildDiscard(number);
-      if (!request.ok()) return done(request.status());
-      echo_.AsyncDiscard(*std::move(request), options_,
+      Builder<services::DiscardRequest> request = NewDiscard();
+      Build(number, request);
+      echo_.AsyncDiscard(std::move(request), options_,
                          [this, number, done = std::move(done)](
                              absl::StatusOr<Msg<services::DiscardReply>> reply) mutable {
                            done(Check(number, reply));
                          });
       return;
     }
-    absl::StatusOr<Builder<services::BytesRequest>> request = BuildBytes(number);
-    if (!request.ok()) return done(request.status());
-    echo_.AsyncBytes(*std::move(request), options_,
+    Builder<services::BytesRequest> request = NewBytes();
+    if (absl::Status built = Build(number, request); !built.ok()) return done(built);
+    echo_.AsyncBytes(std::move(request), options_,
                      [this, number, done = std::move(done)](
                          absl::StatusOr<Msg<services::BytesReply>> reply) mutable {
                        done(Check(number, reply));
@@ -57,8 +57,15 @@ class EchoCalls {
  private:
   EchoCalls(const Channel& channel, const Workload& workload);
 
-  absl::StatusOr<Builder<services::BytesRequest>> BuildBytes(uint64_t number);
-  absl::StatusOr<Builder<services::DiscardRequest>> BuildDiscard(uint64_t number);
+  // What a request has beside its data: a table, its offsets and the padding of an alignment.
+  static constexpr size_t kTableBytes = 128;
+
+  Builder<services::BytesRequest> NewBytes() { return echo_.NewBytes(data_bytes_ + kTableBytes); }
+  Builder<services::DiscardRequest> NewDiscard() {
+    return echo_.NewDiscard(data_bytes_ + kTableBytes);
+  }
+  absl::Status Build(uint64_t number, Builder<services::BytesRequest>& request) const;
+  void Build(uint64_t number, Builder<services::DiscardRequest>& request) const;
   void Fill(uint64_t number, uint8_t* payload, size_t bytes) const;
   absl::Status Check(uint64_t number, const absl::StatusOr<Msg<services::BytesReply>>& reply) const;
   absl::Status Check(uint64_t number,

@@ -17,9 +17,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/cord.h"
 #include "farcall/rpc/outcome.h"
+#include "farcall/rpc/user_memory.h"
 #include "farcall/services/tour/shelf.h"
 #include "farcall/transports/dial.h"
 
@@ -70,6 +72,24 @@ void Attachment(Shelf::Client& shelf) {
   if (!got.ok()) return Say("attachment", got.status().ToString());
   Say("attachment", std::to_string((*put)->bytes()) + " bytes there, " +
                         std::to_string(got->attachment().size()) + " back");
+}
+
+// Memory of ours, registered once: what is sent leaves from it, what is answered arrives in it.
+void OwnMemory(Shelf::Client& shelf) {
+  std::vector<std::byte> frame(2000, std::byte{9});
+  auto memory = UserMemory::Register(frame);
+  if (!memory.ok()) return Say("own memory", memory.status().ToString());
+  Builder<PutRequest> request = Putting(shelf, "lamp");
+  request.Attach((*memory)->Slice(0, 1000).value());
+  auto put = shelf.Put(std::move(request));
+
+  GetRequestT wanted;
+  wanted.name = "lamp";
+  Buffer place = (*memory)->Slice(1000, 1000).value();
+  auto got = shelf.Get(wanted, {.attachment_into = &place});
+  if (!got.ok()) return Say("own memory", got.status().ToString());
+  const bool in_place = got->attachment().data() == &frame[1000];
+  Say("own memory", put.ok() && in_place ? "from it, and back into it" : "?");
 }
 
 void MetadataBothWays(Shelf::Client& shelf) {
@@ -168,6 +188,7 @@ int Main() {
   Blocking(shelf);
   ObjectApi(shelf);
   Attachment(shelf);
+  OwnMemory(shelf);
   MetadataBothWays(shelf);
   Stages(shelf);
   ErrorPayload(shelf);

@@ -84,7 +84,7 @@ class Feed final : private tcp::AssemblerEvents {
     FUZZ_CHECK(!stopped_);
     return judge_.Admit(ticket, head, sizes);
   }
-  void OnMessage(Ticket ticket, Message message) override {
+  void OnMessage(Ticket ticket, Message&& message) override {
     FUZZ_CHECK(!stopped_);
     judge_.OnMessage(ticket, std::move(message));
   }

@@ -214,7 +214,7 @@ class Link final : private Receiver {
     FUZZ_CHECK(!inside_ && !closing_ && !closed_);
     return judge_.Admit(ticket, head, sizes);
   }
-  void OnMessage(Ticket ticket, Message message) override {
+  void OnMessage(Ticket ticket, Message&& message) override {
     FUZZ_CHECK(!inside_ && !closing_ && !closed_);
     judge_.OnMessage(ticket, std::move(message));
   }

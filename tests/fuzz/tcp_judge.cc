@@ -35,7 +35,7 @@ Admission Judge::Admit(Ticket ticket, std::span<const std::byte> head, MessageSi
   return admission;
 }
 
-void Judge::OnMessage(Ticket ticket, Message message) {
+void Judge::OnMessage(Ticket ticket, Message&& message) {
   FUZZ_CHECK(StateOf(ticket) == State::kLive);
   const Told::Payload& told = told_.messages[ticket - 1];
   FUZZ_CHECK(told.whole);

@@ -36,7 +36,7 @@ class Judge {
         stop_(std::move(stop)) {}
 
   Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes);
-  void OnMessage(Ticket ticket, Message message);
+  void OnMessage(Ticket ticket, Message&& message);
   // One that we did not abandon.
   void OnLost(Ticket ticket, const absl::Status& status);
 

@@ -20,7 +20,7 @@ class Wire::End final : public Connection {
 
   const std::shared_ptr<BufferPool>& pool() const override { return wire_->pool_; }
   void Start(Receiver& receiver) override { wire_->receiver_ = &receiver; }
-  Ticket Send(Message message, SendDone done) override {
+  Ticket Send(Message&& message, SendDone&& done) override {
     return wire_->Send(std::move(message), std::move(done));
   }
   void Withdraw(Ticket ticket) override { wire_->Withdraw(ticket); }
@@ -51,7 +51,7 @@ FrameHeader Wire::Hear(const Message& message) {
   return *header;
 }
 
-Ticket Wire::Send(Message message, SendDone done) {
+Ticket Wire::Send(Message&& message, SendDone&& done) {
   const FrameHeader header = Hear(message);
   if (!closed_) {
     FUZZ_CHECK(!last_word_);

@@ -60,7 +60,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
     bool rejected = false;  // sent when the connection was closed already
   };
 
-  Ticket Send(Message message, SendDone done);
+  Ticket Send(Message&& message, SendDone&& done);
   void Withdraw(Ticket ticket);
   void Abandon(Ticket ticket, absl::Status status);
   void Close(absl::Status status);

@@ -17,7 +17,7 @@ class TableCall final : public ClientCall {
   TableCall() : ClientCall(PreparedCall()) {}
 
  private:
-  void OnDone(absl::Status /*status*/, Message /*reply*/) override {}
+  void OnDone(absl::Status&& /*status*/, Message&& /*reply*/) override {}
 };
 
 namespace {

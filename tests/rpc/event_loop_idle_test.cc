@@ -1,11 +1,13 @@
 // What the loop costs when nothing, or little, happens: processor time, wake-ups, system calls,
 // heap.
 
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -137,6 +139,40 @@ TEST_CASE("blocking calls allocate nothing and never put the caller to sleep") {
   CHECK_FALSE(failed);
   // Not quite none: when the machine takes the processor away for kIdleTakeover the helper drives.
   CHECK(after.ru_nvcsw - before.ru_nvcsw < 20);
+}
+
+// Never has anything: keeps a busy driver from looking at Asio in every turn.
+class Nothing final : public Poller {
+ public:
+  size_t Poll() override { return 0; }
+  bool Arm() override { return true; }
+};
+
+TEST_CASE("a driver that spins beside pollers sees their descriptors, however long all was quiet") {
+  EventLoopOptions options = InMode(ProgressMode::kBusy);
+  options.dedicated = true;
+  EventLoop loop(options);
+  Nothing poller;
+  const int event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  asio::posix::stream_descriptor watch(loop.poller_io(), event);
+  std::atomic<bool> noticed{false}, ran{false}, removed{false};
+  loop.Post([&] {
+    loop.AddPoller(poller);
+    watch.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [&](boost::system::error_code error) { noticed = !error; });
+  });
+  std::this_thread::sleep_for(500ms);  // the pauses between looks have grown
+  const uint64_t one = 1;
+  REQUIRE(::write(event, &one, sizeof one) == sizeof one);
+  // Work that is submitted comes another way.
+  loop.Post([&] { ran = true; });
+  CHECK(Eventually([&] { return ran.load(); }));
+  CHECK(Eventually([&] { return noticed.load(); }));
+  loop.Post([&] {
+    loop.RemovePoller(poller);
+    removed = true;
+  });
+  CHECK(Eventually([&] { return removed.load(); }));
 }
 
 // Runs under strace, started by the test below.

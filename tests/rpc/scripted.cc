@@ -109,7 +109,7 @@ Admission Peer::Admit(Ticket /*ticket*/, std::span<const std::byte> /*head*/,
   return {};
 }
 
-void Peer::OnMessage(Ticket /*ticket*/, Message message) {
+void Peer::OnMessage(Ticket /*ticket*/, Message&& message) {
   // What farcall says is well-formed, whatever it was told.
   const absl::StatusOr<FrameHeader> header = DecodeHeader(message.head.bytes());
   REQUIRE(header.ok());

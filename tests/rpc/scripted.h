@@ -74,7 +74,7 @@ class Peer final : private Receiver {
 
  private:
   Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) override;
-  void OnMessage(Ticket ticket, Message message) override;
+  void OnMessage(Ticket ticket, Message&& message) override;
   void OnAbandoned(Ticket /*ticket*/, absl::Status /*status*/) override { ++abandoned_; }
   void OnClosed(absl::Status status) override { closed_ = std::move(status); }
   void Send(Message message);

@@ -21,6 +21,7 @@ TEST_CASE("the tour's stops are all there") {
         "blocking       OK\n"
         "object API     OK\n"
         "attachment     1000 bytes there, 1000 back\n"
+        "own memory     from it, and back into it\n"
         "metadata       kept-for ann\n"
         "call info      it knows how long the answer took\n"
         "error payload  NOT_FOUND, answered; there are apple book cup lamp\n"

@@ -6,7 +6,6 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +15,7 @@
 #include <string>
 
 #include "farcall/rpc/log.h"
+#include "farcall/tests/from_environment.h"
 #include "farcall/tests/simulation/simulation.h"
 
 // Of sanitizer/common_interface_defs.h, which GCC's packages do not bring along. Absent without a
@@ -25,6 +25,8 @@ extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*call
 
 namespace farcall::simulation {
 namespace {
+
+using testing::FromEnvironment;
 
 #ifdef FARCALL_FEWER_SEEDS  // under a sanitizer
 constexpr uint64_t kUsualSeeds = 1000;
@@ -57,20 +59,6 @@ void WatchForCrashes() {
     return __sanitizer_set_death_callback(SayHowToReplay);  // it has its own report for the others
   }
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, OnCrash);
-}
-
-// Ends the program when it is not a number: a run of other seeds than were meant proves nothing.
-uint64_t FromEnvironment(const char* name, uint64_t usual) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return usual;
-  const char* const end = text + std::strlen(text);
-  uint64_t value = 0;
-  const auto [rest, error] = std::from_chars(text, end, value);
-  if (error != std::errc() || rest != end) {
-    std::fprintf(stderr, "%s is \"%s\": not a number of 64 bits\n", name, text);
-    std::exit(2);
-  }
-  return value;
 }
 
 // Of all seeds of a run: the same in every process.

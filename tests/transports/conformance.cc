@@ -40,6 +40,7 @@ void RunTransportConformance(const TransportUnderTest& subject) {
       RunAll(subject, layout, SendingCases());
       RunAll(subject, layout, ReceivingCases());
       RunAll(subject, layout, ClosingCases());
+      RunAll(subject, layout, UserMemoryCases());
       RunAll(subject, layout, ConnectingCases());
     }
   }

@@ -38,7 +38,7 @@ void FaultyConnection::Start(Receiver& receiver) {
 
 // ---- sending ----
 
-Ticket FaultyConnection::Send(Message message, SendDone done) {
+Ticket FaultyConnection::Send(Message&& message, SendDone&& done) {
   const Ticket ticket = ++last_sent_;
   absl::Status status = CheckRoomFor(message);
   if (!status.ok()) {
@@ -171,7 +171,7 @@ Admission FaultyConnection::Admit(Ticket ticket, std::span<const std::byte> head
   return admission;
 }
 
-void FaultyConnection::OnMessage(Ticket ticket, Message message) {
+void FaultyConnection::OnMessage(Ticket ticket, Message&& message) {
   const TimePoint due = DeliveryTime(message.payload_bytes());
   Delivery delivery{Delivery::Kind::kMessage, ticket, std::move(message), {}};
   if (due > loop_.now() || !inbox_.empty()) {

@@ -35,7 +35,7 @@ class FaultyConnection final : public Connection, private Receiver {
 
   const std::shared_ptr<BufferPool>& pool() const override { return inner_->pool(); }
   void Start(Receiver& receiver) override;
-  Ticket Send(Message message, SendDone done) override;
+  Ticket Send(Message&& message, SendDone&& done) override;
   void Withdraw(Ticket ticket) override;
   void Abandon(Ticket ticket, absl::Status status) override;
   void Close(absl::Status status) override;
@@ -79,7 +79,7 @@ class FaultyConnection final : public Connection, private Receiver {
 
   // ---- receiving ----
   Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) override;
-  void OnMessage(Ticket ticket, Message message) override;
+  void OnMessage(Ticket ticket, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnClosed(absl::Status status) override;
   TimePoint DeliveryTime(size_t payload_bytes);

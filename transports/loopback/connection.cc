@@ -31,7 +31,7 @@ void LoopbackConnection::Start(Receiver& receiver) {
   mine_->Wake();
 }
 
-Ticket LoopbackConnection::Send(Message message, SendDone done) {
+Ticket LoopbackConnection::Send(Message&& message, SendDone&& done) {
   assert(loop_.IsDriver());
   const Ticket ticket = ++last_sent_;
   if (absl::Status status = CheckRoomFor(message); !status.ok()) {

@@ -41,7 +41,7 @@ class LoopbackConnection final : public Connection, private MailboxOwner {
 
   const std::shared_ptr<BufferPool>& pool() const override { return options_.pool; }
   void Start(Receiver& receiver) override;
-  Ticket Send(Message message, SendDone done) override;
+  Ticket Send(Message&& message, SendDone&& done) override;
   void Withdraw(Ticket ticket) override;
   void Abandon(Ticket ticket, absl::Status status) override;
   void Close(absl::Status status) override;

@@ -153,7 +153,7 @@ void Accepting::Open() {
   {
     MutexLock lock(mutex_);
     if (stopped_) return;
-    watch_.emplace(loops_.front()->io(), channel_->fd(), [self = weak_from_this()] {
+    watch_.emplace(loops_.front()->poller_io(), channel_->fd(), [self = weak_from_this()] {
       if (const auto accepting = self.lock()) accepting->OnReadable();
     });
   }

@@ -18,7 +18,7 @@ class RdmaConnection final : public Connection {
 
   const std::shared_ptr<BufferPool>& pool() const override { return wire_->pool(); }
   void Start(Receiver& receiver) override { wire_->Start(receiver); }
-  Ticket Send(Message message, SendDone done) override {
+  Ticket Send(Message&& message, SendDone&& done) override {
     return wire_->Send(std::move(message), std::move(done));
   }
   void Withdraw(Ticket ticket) override { wire_->Withdraw(ticket); }

@@ -47,7 +47,7 @@ struct Capabilities {
   // The sink of a READ needs Access::remote_write (iWARP).
   bool read_sink_needs_remote_write = false;
   // Register takes Access::remote_read for memory of any origin. Without it only Allocate does, and
-  // a peer is bounded by the mapping: a protection domain a connection is then a must.
+  // a peer is bounded by the mapping: only a protection domain a connection keeps peers apart.
   bool remote_read_anywhere = false;
 };
 

@@ -50,7 +50,9 @@ class IncomingTransfers {
   };
   using Actions = std::vector<Action>;
 
-  explicit IncomingTransfers(const Limits& limits) : limits_(limits) {}
+  // `count_from`: as the peer's OutgoingTransfers.
+  explicit IncomingTransfers(const Limits& limits, uint32_t count_from = 0)
+      : limits_(limits), last_(count_from) {}
 
   // An RTS arrived; one of the next two follows at once. INVALID_ARGUMENT: its number is out of
   // order, or more are unanswered than this side said it takes.
@@ -133,7 +135,7 @@ class IncomingTransfers {
   ReadSegments Segments(Transfer& transfer);
 
   const Limits limits_;
-  uint32_t last_ = 0;
+  uint32_t last_;
   uint32_t unanswered_ = 0;
   uint64_t announced_ = 0;
   Table transfers_;

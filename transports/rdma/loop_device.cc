@@ -33,7 +33,7 @@ class LoopDevices final : public asio::execution_context::service {
 
 absl::StatusOr<std::shared_ptr<LoopDevice>> LoopDevice::Of(EventLoop& loop,
                                                            const std::shared_ptr<Device>& device) {
-  auto& devices = asio::use_service<LoopDevices>(loop.io()).all;
+  auto& devices = asio::use_service<LoopDevices>(loop.poller_io()).all;
   std::erase_if(devices, [](const auto& weak) { return weak.expired(); });
   for (const auto& weak : devices) {
     const auto found = weak.lock();
@@ -50,7 +50,7 @@ absl::StatusOr<std::shared_ptr<LoopDevice>> LoopDevice::Of(EventLoop& loop,
 LoopDevice::LoopDevice(EventLoop& loop, std::shared_ptr<Device> device,
                        std::unique_ptr<EventChannel> channel)
     : loop_(loop), device_(std::move(device)), channel_(std::move(channel)) {
-  channel_watch_.emplace(loop_.io(), channel_->fd(), [this] { ReadEvents(); });
+  channel_watch_.emplace(loop_.poller_io(), channel_->fd(), [this] { ReadEvents(); });
 }
 
 LoopDevice::~LoopDevice() {
@@ -89,7 +89,7 @@ absl::StatusOr<std::shared_ptr<LoopQueue>> LoopDevice::TakeQueue(uint32_t depth)
   queue->queue = *std::move(made);
   queue->depth = all;
   queue->free = all - depth;
-  queue->watch.emplace(loop_.io(), queue->queue->fd(),
+  queue->watch.emplace(loop_.poller_io(), queue->queue->fd(),
                        [queue = queue.get()] { queue->noticed = true; });
   queues_.push_back(queue);
   if (!std::exchange(polled_, true)) loop_.AddPoller(*this);
@@ -113,10 +113,15 @@ size_t LoopDevice::Poll() {
 size_t LoopDevice::PollQueue(const std::shared_ptr<LoopQueue>& queue) {
   if (std::exchange(queue->noticed, false)) queue->queue->Drain();
   const size_t count = queue->queue->Poll(completions_);
-  if (count == 0) {
+  if (count == 0) [[likely]] {
     if (++queue->empty_polls % kPollsPerCheck == 0) CheckQueue(queue);
     return 0;
   }
+  Handle(count);
+  return count;
+}
+
+void LoopDevice::Handle(size_t count) {
   // What callbacks remove, and so this device, stays until Run.
   for (size_t i = 0; i < count; ++i) {
     const Completion& completion = completions_[i];
@@ -127,7 +132,6 @@ size_t LoopDevice::PollQueue(const std::shared_ptr<LoopQueue>& queue) {
       worker->OnCompletion(completion, id);
     }
   }
-  return count;
 }
 
 void LoopDevice::CheckQueue(const std::shared_ptr<LoopQueue>& queue) {

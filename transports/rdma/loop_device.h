@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -95,6 +96,10 @@ class LoopDevice final : public std::enable_shared_from_this<LoopDevice>,
   LogThrottle& warnings() { return warnings_; }
   // For the list of work requests that is being gathered; empty in between.
   std::vector<SendRequest>& batch() { return batch_; }
+  // kFrontBytes for the next request of the list, if the device copies them before it returns.
+  std::span<std::byte> inline_front() {
+    return std::span(inline_fronts_).subspan(batch_.size() % kSendDepth * kFrontBytes, kFrontBytes);
+  }
 
   // A queue with room for `depth` more completions, which are promised until GiveBack.
   absl::StatusOr<std::shared_ptr<LoopQueue>> TakeQueue(uint32_t depth);
@@ -135,6 +140,7 @@ class LoopDevice final : public std::enable_shared_from_this<LoopDevice>,
   void Run() override;   // ResumeSoon's turn
   void Drop() override;  // the loop is gone
   size_t PollQueue(const std::shared_ptr<LoopQueue>& queue);
+  void Handle(size_t count);  // of completions_
   void CheckQueue(const std::shared_ptr<LoopQueue>& queue);
   void FlushAll();
   void WaitForEvents();
@@ -159,6 +165,7 @@ class LoopDevice final : public std::enable_shared_from_this<LoopDevice>,
   EndOfTurn end_of_turn_{*this};
   std::shared_ptr<LoopDevice> keep_;  // until Run
   std::vector<SendRequest> batch_;
+  alignas(kBufferAlignment) std::array<std::byte, kSendDepth * kFrontBytes> inline_fronts_{};
   std::array<Completion, kCompletionsPerPoll> completions_;  // of one poll, reused
   IdleMemory idle_memory_;
   LogThrottle warnings_;

@@ -42,7 +42,9 @@ class OutgoingTransfers {
   };
   using Actions = std::vector<Action>;
 
-  explicit OutgoingTransfers(const Limits& limits) : limits_(limits) {}
+  // `count_from`: the number before that of the first transfer.
+  explicit OutgoingTransfers(const Limits& limits, uint32_t count_from = 0)
+      : limits_(limits), last_(count_from) {}
 
   // The peer takes one more. (And its number is free: not held since 2^32 transfers ago.)
   bool CanBegin() const { return open_ < limits_.max_open && !transfers_.contains(NextId()); }
@@ -103,7 +105,7 @@ class OutgoingTransfers {
   uint32_t NextId() const { return last_ + 1 == 0 ? 1 : last_ + 1; }
 
   const Limits limits_;
-  uint32_t last_ = 0;
+  uint32_t last_;
   uint32_t open_ = 0;
   Table transfers_;
   absl::flat_hash_map<Ticket, uint32_t> by_ticket_;  // those whose `done` has not run

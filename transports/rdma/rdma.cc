@@ -27,6 +27,11 @@ class RdmaTransport final : public Transport {
     return rdma::StartListening(endpoint, std::move(loops), std::move(acceptor), settings_);
   }
 
+  std::vector<std::shared_ptr<BufferPool>> pools() const override {
+    if (settings_->shared_domain == nullptr) return {};
+    return settings_->shared_domain->pools();
+  }
+
  private:
   const std::shared_ptr<const rdma::Settings> settings_;
 };
@@ -35,14 +40,10 @@ class RdmaTransport final : public Transport {
 
 std::shared_ptr<Transport> MakeRdmaTransport(std::string scheme, RdmaDeviceFactory device,
                                              const RdmaOptions& options) {
-  auto settings = std::make_shared<rdma::Settings>();
-  settings->scheme = std::move(scheme);
-  settings->send_budget =
-      std::make_shared<rdma::Budget>(options.send_pool_bytes, "RdmaOptions::send_pool_bytes");
-  settings->receive_budget =
-      std::make_shared<rdma::Budget>(options.receive_pool_bytes, "RdmaOptions::receive_pool_bytes");
-  settings->device = std::make_unique<rdma::DeviceHolder>(std::move(device));
-  settings->options = options;
+  return rdma::MakeTransport(rdma::MakeSettings(std::move(scheme), std::move(device), options));
+}
+
+std::shared_ptr<Transport> rdma::MakeTransport(std::shared_ptr<const Settings> settings) {
   return std::make_shared<RdmaTransport>(std::move(settings));
 }
 

@@ -18,12 +18,26 @@
 
 namespace farcall {
 
-// What a peer may read of this process, at most: always of memory that holds nothing but what its
-// own connection sends. A device without memory windows has no kWindow.
+// What a peer may read of this process, at most. All but kShared: of memory that holds nothing but
+// what its own connection sends. A device without memory windows has no kWindow.
+//
+// The user's own memory (rpc/user_memory.h) on a device that lets peers read it: with windows the
+// slices that are offered; without, all of each handle that something was offered of, as long as
+// handle and connection live. kShared: to any peer of the transport.
 enum class RdmaIsolation : uint8_t {
   kStrongest,  // that the device has
   kWindow,     // the bytes of a payload that is offered, while it is offered
   kDomain,     // send buffers of its own connection
+  // One protection domain and one pair of pools for all connections of the transport: less memory,
+  // fewer descriptors and keys, for clusters that trust each other. An honest peer sees no
+  // difference. One that does not keep to the protocol may read what others are sent: with windows
+  // that the device binds to one queue pair nothing of it, as kWindow; with softnic's windows what
+  // is offered to anybody, while it is offered, and, if it maps the memory by its own means, all
+  // send buffers; without windows all send buffers, at any time. What arrives here it cannot read,
+  // and nothing can it write, unless the device wants the sinks of READs writable by peers (iWARP):
+  // then the receive pool. connection_pool_bytes does not apply, and the keys that a device has for
+  // one domain are for all connections (SoftnicOptions::keys).
+  kShared,
 };
 
 // The defaults suit services of one machine or rack. All but the pools apply to each connection.
@@ -80,7 +94,7 @@ struct RdmaCounters {
   uint64_t credit_stalls = 0;        // ends of turns with messages that waited for credits, …
   uint64_t slot_stalls = 0;          // … for room in the send queue, or for a window
   uint64_t copies = 0;               // payloads, or parts of them, that were copied by the CPU
-  uint64_t registrations = 0;        // of memory with the device
+  uint64_t registrations = 0;        // of memory with the device; kShared: by all connections
 };
 // Of a connection of this transport; nothing for others. Any thread, while the connection is not
 // being destroyed.

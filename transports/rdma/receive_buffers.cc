@@ -70,7 +70,7 @@ void ReceiveBuffers::Lend(uint32_t index, Part body, Part attachment, Buffer& bo
   const uint32_t parts = (body.size != 0 ? 1 : 0) + (attachment.size != 0 ? 1 : 0);
   if (parts == 0) return Return(index);
   lent_[index].out.store(parts, std::memory_order_relaxed);
-  holds_.fetch_add(1, std::memory_order_relaxed);
+  ++lent_out_;
   if (body.size != 0) body_out = LendPart(index, 0, body);
   if (attachment.size != 0) attachment_out = LendPart(index, 1, attachment);
 }
@@ -86,23 +86,30 @@ void ReceiveBuffers::Release(BufferSlot* slot) {
     return;
   }
   lent.next = buffers.came_back_.load(std::memory_order_relaxed);
-  while (!buffers.came_back_.compare_exchange_weak(lent.next, part.index + 1,
-                                                   std::memory_order_acq_rel)) {
+  while (lent.next != kEnded && !buffers.came_back_.compare_exchange_weak(
+                                    lent.next, part.index + 1, std::memory_order_acq_rel)) {
   }
-  buffers.Unhold();
+  if (lent.next == kEnded && buffers.left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    delete &buffers;
+  }
 }
 
 void ReceiveBuffers::Reclaim() {
   if (came_back_.load(std::memory_order_relaxed) == kNone) return;
-  uint32_t name = came_back_.exchange(kNone, std::memory_order_acquire);
-  while (name != kNone) {
+  TakeBack(came_back_.exchange(kNone, std::memory_order_acquire));
+}
+
+void ReceiveBuffers::TakeBack(uint32_t first) {
+  for (uint32_t name = first; name != kNone; name = lent_[name - 1].next) {
     spares_.push_back(name - 1);
-    name = lent_[name - 1].next;
+    --lent_out_;
   }
 }
 
-void ReceiveBuffers::Unhold() {
-  if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+void ReceiveBuffers::End() {
+  TakeBack(came_back_.exchange(kEnded, std::memory_order_acq_rel));
+  const int64_t out = lent_out_;
+  if (left_.fetch_add(out, std::memory_order_acq_rel) + out == 0) delete this;
 }
 
 }  // namespace farcall::rdma

@@ -32,7 +32,7 @@ class ReceiveBuffers {
     uint32_t bytes = 0;   // of each, a multiple of kBufferAlignment
   };
   struct Close {
-    void operator()(ReceiveBuffers* buffers) const { buffers->Unhold(); }
+    void operator()(ReceiveBuffers* buffers) const { buffers->End(); }
   };
   using Owner = std::unique_ptr<ReceiveBuffers, Close>;
 
@@ -73,8 +73,8 @@ class ReceiveBuffers {
     std::atomic<uint32_t> out{0};  // parts that are not released
     uint32_t next = 0;             // in the list of those that came back
   };
-  // No buffer, in that list: it names them from 1.
-  static constexpr uint32_t kNone = 0;
+  // No buffer, in that list: it names them from 1. And: the owner is gone, nothing comes back.
+  static constexpr uint32_t kNone = 0, kEnded = UINT32_MAX;
 
   ReceiveBuffers(std::shared_ptr<ProtectionDomain> domain, std::shared_ptr<Budget> budget,
                  std::unique_ptr<MemoryRegion> region, Options options);
@@ -83,7 +83,8 @@ class ReceiveBuffers {
   static void Release(BufferSlot* slot);
   Buffer LendPart(uint32_t index, size_t which, Part part);
   void Reclaim();
-  void Unhold();
+  void TakeBack(uint32_t first);
+  void End();
 
   // Constant after construction.
   const std::shared_ptr<ProtectionDomain> domain_;
@@ -94,10 +95,14 @@ class ReceiveBuffers {
   std::byte* const base_;
   std::vector<Lent> lent_;
 
-  std::vector<uint32_t> spares_;  // the owner's thread
+  // The owner's thread.
+  std::vector<uint32_t> spares_;
+  int64_t lent_out_ = 0;  // buffers that are lent and were not taken back
 
   alignas(64) std::atomic<uint32_t> came_back_{kNone};  // the last of a list
-  std::atomic<uint32_t> holds_{1};                      // the owner, and every buffer that is lent
+  // After kEnded: buffers that are lent, less those that came back since. Below 0 while the owner
+  // has not said yet how many are lent. Who makes it 0 is the last.
+  std::atomic<int64_t> left_{0};
 };
 
 }  // namespace farcall::rdma

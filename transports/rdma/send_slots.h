@@ -18,8 +18,15 @@ namespace farcall::rdma {
 
 class SendSlots {
  public:
-  // `interval`: at least one in so many requests asks for a completion.
-  SendSlots(uint32_t depth, uint32_t interval) : depth_(depth), interval_(interval) {}
+  // `depth`: a power of two. `interval`: at least one in so many requests asks for a completion.
+  // `count_from`: of requests and SENDs.
+  SendSlots(uint32_t depth, uint32_t interval, uint32_t count_from = 0)
+      : depth_(depth),
+        interval_(interval),
+        posted_(count_from),
+        completed_(count_from),
+        signaled_(count_from),
+        reposted_(count_from) {}
 
   uint32_t free() const { return depth_ - (posted_ - completed_); }
   // All requests have completed, as far as is known.
@@ -73,9 +80,9 @@ class SendSlots {
 
   const uint32_t depth_, interval_;
   // Of requests; all count up for ever, modulo 2^32.
-  uint32_t posted_ = 0, completed_ = 0, signaled_ = 0;
-  uint32_t reposted_ = 0;  // of SENDs
-  Fifo<uint32_t> asked_;   // those that will complete
+  uint32_t posted_, completed_, signaled_;
+  uint32_t reposted_;     // of SENDs
+  Fifo<uint32_t> asked_;  // those that will complete
   Fifo<Leased> leases_;
 };
 

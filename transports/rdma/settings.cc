@@ -23,6 +23,22 @@ absl::StatusOr<std::shared_ptr<Device>> DeviceHolder::Get() {
   return device_;
 }
 
+std::shared_ptr<Settings> MakeSettings(std::string scheme, RdmaDeviceFactory device,
+                                       const RdmaOptions& options) {
+  auto settings = std::make_shared<Settings>();
+  settings->scheme = std::move(scheme);
+  settings->budgets.send =
+      std::make_shared<Budget>(options.send_pool_bytes, "RdmaOptions::send_pool_bytes");
+  settings->budgets.receive =
+      std::make_shared<Budget>(options.receive_pool_bytes, "RdmaOptions::receive_pool_bytes");
+  settings->device = std::make_unique<DeviceHolder>(std::move(device));
+  settings->options = options;
+  if (options.isolation == RdmaIsolation::kShared) {
+    settings->shared_domain = std::make_unique<SharedMemoryDomain>();
+  }
+  return settings;
+}
+
 Parameters Settings::parameters() const {
   return {.receive_depth = options.receive_depth,
           .receive_bytes = std::max(options.eager_bytes + kOverhead, kMinReceiveBytes),

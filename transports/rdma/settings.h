@@ -10,8 +10,10 @@
 #include "absl/status/statusor.h"
 #include "farcall/rpc/endpoint.h"
 #include "farcall/rpc/mutex.h"
+#include "farcall/rpc/transport.h"
 #include "farcall/transports/rdma/device_memory.h"
 #include "farcall/transports/rdma/envelope.h"
+#include "farcall/transports/rdma/memory_domain.h"
 #include "farcall/transports/rdma/rdma.h"
 
 namespace farcall::rdma {
@@ -34,13 +36,22 @@ struct Settings {
   std::string scheme;
   RdmaOptions options;
   std::unique_ptr<DeviceHolder> device;
-  std::shared_ptr<Budget> send_budget, receive_budget;
+  MemoryDomain::Budgets budgets;
+  std::unique_ptr<SharedMemoryDomain> shared_domain;  // of RdmaIsolation::kShared alone
+  // Where both sides begin to count SENDs, transfers and work requests, all modulo 2^32: tests
+  // begin close to the end.
+  uint32_t count_from = 0;
 
   // What each connection tells of itself.
   Parameters parameters() const;
   // Payloads up to this travel eagerly.
   uint32_t threshold() const { return options.threshold.value_or(options.eager_bytes); }
 };
+
+// What MakeRdmaTransport (rdma.h) makes a transport of, and that transport.
+std::shared_ptr<Settings> MakeSettings(std::string scheme, RdmaDeviceFactory device,
+                                       const RdmaOptions& options);
+std::shared_ptr<Transport> MakeTransport(std::shared_ptr<const Settings> settings);
 
 // INVALID_ARGUMENT names the option that is out of bounds.
 absl::Status CheckOptions(const RdmaOptions& options);

@@ -1,10 +1,14 @@
 #include "farcall/transports/rdma/shm.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "farcall/transports/rdma/measure.h"
 #include "farcall/transports/rdma/settings.h"
 
 namespace farcall {
@@ -27,6 +31,16 @@ std::shared_ptr<Transport> MakeShmTransport(ShmOptions options) {
   return MakeRdmaTransport(
       kScheme, [device = std::move(options.device)] { return softnic::MakeSoftnicDevice(device); },
       options.rdma);
+}
+
+absl::StatusOr<uint32_t> MeasureShmThreshold(const ShmOptions& options, Duration at_most) {
+  static std::atomic<uint64_t> names{0};
+  const Endpoint at{.scheme = kScheme,
+                    .host = {},
+                    .port = 0,
+                    .path = absl::StrCat("threshold-", ::getpid(), "-", ++names)};
+  return MeasureThreshold(
+      at, [&] { return softnic::MakeSoftnicDevice(options.device); }, options.rdma, at_most);
 }
 
 absl::Status CheckShmEndpoint(const Endpoint& endpoint) {

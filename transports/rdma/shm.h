@@ -4,6 +4,7 @@
 #ifndef FARCALL_TRANSPORTS_RDMA_SHM_H_
 #define FARCALL_TRANSPORTS_RDMA_SHM_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "farcall/rpc/transport.h"
@@ -19,6 +20,11 @@ struct ShmOptions {
 
 // As MakeRdmaTransport.
 std::shared_ptr<Transport> MakeShmTransport(ShmOptions options = {});
+
+// MeasureThreshold (transports/rdma/measure.h) for such a transport: a value for
+// ShmOptions::rdma.threshold.
+absl::StatusOr<uint32_t> MeasureShmThreshold(const ShmOptions& options = {},
+                                             Duration at_most = std::chrono::milliseconds(200));
 
 // INVALID_ARGUMENT, with the reason, for an endpoint that Connect of such a transport can never
 // reach: another scheme, or no name.

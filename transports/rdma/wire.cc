@@ -1,6 +1,7 @@
 #include "farcall/transports/rdma/wire.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <utility>
 
@@ -12,14 +13,9 @@
 namespace farcall::rdma {
 namespace {
 
-std::shared_ptr<BufferPool> MakePool(const char* name, size_t bytes,
-                                     std::unique_ptr<SlabSource> memory) {
-  return std::make_shared<BufferPool>(
-      BufferPoolOptions{.name = name,
-                        .max_bytes = bytes,
-                        .small_bytes = bytes / kSmallShare,
-                        .max_cached_bytes = std::min(bytes / 2, kMaxCachedBytes)},
-      std::move(memory));
+// A power of two, so that the counters of slots may wrap.
+uint32_t SendDepth(const Device& device) {
+  return std::bit_floor(std::min(kSendDepth, device.capabilities().max_send_depth));
 }
 
 }  // namespace
@@ -47,8 +43,8 @@ Wire::Wire(std::shared_ptr<LoopDevice> device, std::unique_ptr<ConnectionId> id,
       id_(std::move(id)),
       order_(settings_->options.limits.max_queued_bytes),
       outbox_(settings_->options.limits),
-      slots_(std::min(kSendDepth, device_->device().capabilities().max_send_depth),
-             kSignalInterval) {}
+      slots_(SendDepth(device_->device()), kSignalInterval, settings_->count_from),
+      sends_(settings_->count_from) {}
 
 Wire::~Wire() = default;
 
@@ -64,7 +60,6 @@ absl::Status Wire::SetUp() {
     return absl::InvalidArgumentError(
         absl::StrCat("the device ", can.name, " has no memory windows (RdmaOptions::isolation)"));
   }
-  windows_used_ = can.windows && options.isolation != RdmaIsolation::kDomain;
   absl::Status memory = SetUpMemory();
   if (!memory.ok()) return memory;
 
@@ -73,12 +68,12 @@ absl::Status Wire::SetUp() {
       device_->TakeQueue(send_depth + options.receive_depth);
   if (!queue.ok()) return queue.status();
   queue_ = *std::move(queue);
-  absl::StatusOr<std::unique_ptr<QueuePair>> pair =
-      id_->CreateQueuePair(*domain_, {.send_queue = queue_->queue.get(),
-                                      .receive_queue = queue_->queue.get(),
-                                      .send_depth = send_depth,
-                                      .receive_depth = options.receive_depth,
-                                      .max_inline = std::min(kMaxInline, can.max_inline)});
+  absl::StatusOr<std::unique_ptr<QueuePair>> pair = id_->CreateQueuePair(
+      *memory_->domain(), {.send_queue = queue_->queue.get(),
+                           .receive_queue = queue_->queue.get(),
+                           .send_depth = send_depth,
+                           .receive_depth = options.receive_depth,
+                           .max_inline = std::min(kMaxInline, can.max_inline)});
   if (!pair.ok()) return pair.status();
   pair_ = *std::move(pair);
   number_ = pair_->number();
@@ -90,40 +85,34 @@ absl::Status Wire::SetUp() {
   return absl::OkStatus();
 }
 
-// Everything of this connection is in a domain of its own: whatever a device lets a peer see, it
-// sees nothing of others.
+// Unless all connections share one, everything of this connection is in a domain of its own:
+// whatever a device lets a peer see, it sees nothing of others.
 absl::Status Wire::SetUpMemory() {
   Device& device = device_->device();
   const RdmaOptions& options = settings_->options;
-  absl::StatusOr<std::unique_ptr<ProtectionDomain>> domain = device.CreateProtectionDomain();
-  if (!domain.ok()) return domain.status();
-  domain_ = *std::move(domain);
-  if (windows_used_) windows_.emplace(*domain_);
-
-  const Access readable = windows_used_ ? Access{.bind = true} : Access{.remote_read = true};
-  auto send = std::make_unique<DeviceMemory>(domain_, readable, settings_->send_budget);
-  const Access sink = {.local_write = true,
-                       .remote_write = device.capabilities().read_sink_needs_remote_write};
-  auto receive = std::make_unique<DeviceMemory>(domain_, sink, settings_->receive_budget);
-  send_memory_ = send.get();
-  receive_memory_ = receive.get();
-  send_pool_ =
-      MakePool("rdma send", std::min(options.connection_pool_bytes, options.send_pool_bytes),
-               std::move(send));
-  receive_pool_ =
-      MakePool("rdma receive", std::min(options.connection_pool_bytes, options.receive_pool_bytes),
-               std::move(receive));
+  absl::StatusOr<std::shared_ptr<MemoryDomain>> memory =
+      settings_->shared_domain != nullptr
+          ? settings_->shared_domain->Get(device, options, settings_->budgets)
+          : MemoryDomain::Create(device, options, settings_->budgets);
+  if (!memory.ok()) return memory.status();
+  memory_ = *std::move(memory);
+  const std::shared_ptr<ProtectionDomain>& domain = memory_->domain();
+  if (memory_->windows()) windows_.emplace(*domain);
+  send_memory_ = memory_->send_memory();
+  receive_memory_ = memory_->receive_memory();
+  send_pool_ = memory_->send_pool();
+  receive_pool_ = memory_->receive_pool();
 
   const Parameters ours = settings_->parameters();
   absl::StatusOr<ReceiveBuffers::Owner> receives =
-      ReceiveBuffers::Create(domain_, settings_->receive_budget,
+      ReceiveBuffers::Create(domain, settings_->budgets.receive,
                              {.posted = ours.receive_depth,
                               .spares = std::max(ours.receive_depth / kSpareShare, uint32_t{2}),
                               .bytes = ours.receive_bytes});
   if (!receives.ok()) return receives.status();
   receives_ = *std::move(receives);
   absl::StatusOr<std::unique_ptr<MemoryRegion>> fronts =
-      domain_->Allocate(size_t{slots_.free()} * kFrontBytes, {});
+      domain->Allocate(size_t{slots_.free()} * kFrontBytes, {});
   if (!fronts.ok()) return fronts.status();
   fronts_ = *std::move(fronts);
   tallies_.registrations += 2;
@@ -169,12 +158,16 @@ absl::Status Wire::MeetPeer(const ConnectionEvent& event) {
   const uint32_t depth =
       std::min({options.read_depth, can.max_initiator_depth, event.initiator_depth});
   peer_receive_bytes_ = std::min(peer.receive_bytes, can.max_send_bytes);
-  credits_.emplace(ours.receive_depth, peer.receive_depth);
+  const uint32_t count_from = settings_->count_from;
+  credits_.emplace(ours.receive_depth, peer.receive_depth,
+                   Credits::Variation{.count_from = count_from});
   OutgoingTransfers::Limits outgoing;
   outgoing.max_open = std::min(peer.max_transfers, ours.max_transfers);
-  outgoing_.emplace(outgoing);
-  incoming_.emplace(IncomingTransfers::Limits{
-      .max_open = ours.max_transfers, .max_announced_bytes = options.limits.max_announced_bytes});
+  outgoing_.emplace(outgoing, count_from);
+  incoming_.emplace(
+      IncomingTransfers::Limits{.max_open = ours.max_transfers,
+                                .max_announced_bytes = options.limits.max_announced_bytes},
+      count_from);
   reads_.emplace(depth, options.chunk_bytes);
   return absl::OkStatus();
 }
@@ -234,8 +227,7 @@ RdmaCounters Wire::counters() const {
           .credit_stalls = tallies_.credit_stalls,
           .slot_stalls = tallies_.slot_stalls,
           .copies = tallies_.copies,
-          .registrations = tallies_.registrations + send_memory_->registrations() +
-                           receive_memory_->registrations()};
+          .registrations = tallies_.registrations + memory_->registrations()};
 }
 
 // With the peer's name in front, once: the device's messages may have it.
@@ -417,8 +409,7 @@ void Wire::DestroyQueuePair() {
   number_ = 0;
   if (queue_ != nullptr) {
     device_->GiveBack(std::exchange(queue_, nullptr),
-                      std::min(kSendDepth, device_->device().capabilities().max_send_depth) +
-                          settings_->options.receive_depth);
+                      SendDepth(device_->device()) + settings_->options.receive_depth);
   }
   slots_.Clear();
   if (outgoing_.has_value()) {

@@ -29,6 +29,7 @@
 #include "farcall/transports/rdma/fifo.h"
 #include "farcall/transports/rdma/incoming_transfers.h"
 #include "farcall/transports/rdma/loop_device.h"
+#include "farcall/transports/rdma/memory_domain.h"
 #include "farcall/transports/rdma/outbox.h"
 #include "farcall/transports/rdma/outgoing_transfers.h"
 #include "farcall/transports/rdma/rdma.h"
@@ -104,6 +105,11 @@ class Wire final : public std::enable_shared_from_this<Wire>,
     uint32_t key = 0;
     Buffer staged;  // what holds the bytes, when it is not a slot's front
   };
+  // The receiver's own memory for an attachment that is read.
+  struct ForeignSink {
+    const MemoryRegion* region = nullptr;
+    std::unique_ptr<MemoryRegion> own;  // of this READ alone; none: a UserMemory's
+  };
   struct Told {
     Ticket ticket = 0;
     absl::Status status;
@@ -159,12 +165,14 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   void TellAbandoned();
 
   // ---- sending (wire_send.cc) ----
+  bool SendAtOnce(Message& message);
   void Flush() override;
   void PostAll();
   void PostControls();
   void PostMessages();
   bool PostMessage(Outbox::Item& item);
-  bool PostEager(Outbox::Item& item, const Layout& layout);
+  std::optional<Layout> EagerLayoutOf(const Message& message) const;
+  absl::Status PostEager(Message& message, const Layout& layout);
   bool PostOffer(Outbox::Item& item);
   void PostRts(Envelope envelope, const Layout& layout, std::span<const std::byte> head);
   bool EndUnsent(const absl::Status& status);
@@ -173,13 +181,15 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   Region Bind(const Buffer& part, uint32_t transfer, Windows::Bound& bound);
   void PostCredit(bool wants_completion);
   void PostSmall(Envelope envelope, bool wants_completion);
-  absl::StatusOr<Lead> MakeLead(size_t bytes);
+  absl::StatusOr<Lead> MakeLead(size_t bytes, bool inlined);
   SendRequest& Add(Opcode opcode, WorkId id, bool wants_completion);
   void AddSend(std::span<const std::byte> lead, uint32_t lead_key, const Buffer* tail, bool inlined,
                bool wants_completion = false);
   void Ring();
   bool MaySend(Kind kind) const { return credits_->CanSend(kind) && slots_.free() > 0; }
-  bool Sendable(const Buffer& part) const;
+  bool Sendable(const Buffer& part);
+  uint32_t LocalKey(const Buffer& part);
+  const MemoryRegion* UserRegion(UserRegions& regions, const Buffer& part);
 
   // ---- rendezvous (wire_transfers.cc) ----
   void Perform();
@@ -188,6 +198,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   void Revoke(uint32_t transfer);
   void FindMemory();
   absl::Status FindSink(uint32_t transfer, uint64_t bytes, Buffer& part);
+  bool FindForeignSink(uint32_t transfer, Buffer& part);
   void StartReads(uint32_t transfer, ReadSegments segments);
   void PostReads();
   void OnReadDone(uint32_t transfer);
@@ -199,22 +210,22 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   const Names names_;
 
   // The device's. Constant after SetUp, until DestroyQueuePair.
-  std::shared_ptr<ProtectionDomain> domain_;
   std::shared_ptr<LoopQueue> queue_;
   std::unique_ptr<ConnectionId> id_;
   std::unique_ptr<QueuePair> pair_;
   uint32_t number_ = 0;  // of pair_, while there is one
   uint32_t place_ = WorkId::kMaxPlaces;
-  bool windows_used_ = false;
 
   // Memory.
-  std::shared_ptr<BufferPool> send_pool_, receive_pool_;
-  const DeviceMemory* send_memory_ = nullptr;     // of send_pool_: the peer can read it
-  const DeviceMemory* receive_memory_ = nullptr;  // of receive_pool_: READs can write to it
-  std::unique_ptr<MemoryRegion> fronts_;          // kFrontBytes for each slot of the send queue
+  std::shared_ptr<MemoryDomain> memory_;
+  std::shared_ptr<BufferPool> send_pool_, receive_pool_;  // of memory_, and what names theirs
+  const DeviceMemory* send_memory_ = nullptr;
+  const DeviceMemory* receive_memory_ = nullptr;
+  std::unique_ptr<MemoryRegion> fronts_;  // kFrontBytes for each slot of the send queue
   ReceiveBuffers::Owner receives_;
   std::optional<Windows> windows_;
-  absl::flat_hash_map<uint32_t, std::unique_ptr<MemoryRegion>> foreign_sinks_;  // by transfer
+  bool user_memory_refused_ = false;                          // by the device: which was said
+  absl::flat_hash_map<uint32_t, ForeignSink> foreign_sinks_;  // by transfer
 
   // The protocol; made by MeetPeer.
   uint32_t peer_receive_bytes_ = 0;
@@ -234,9 +245,10 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   Fifo<uint32_t> revokes_;    // transfers whose windows are to be invalidated
   std::vector<Buffer> sent_;  // inline, of the list that is gathered: freed when it was posted
   absl::flat_hash_map<uint32_t, Outbox::Charge> offered_;  // by transfer
-  uint32_t sends_ = 0;                                     // SENDs, modulo 2^32
+  uint32_t sends_;                                         // SENDs, modulo 2^32
   bool speak_first_ = false;                               // the active side's first SEND is due
   bool may_send_ = false;                                  // passive: the active side has spoken
+  bool sent_early_ = false;                                // in this turn, before its end
 
   // Receiving.
   Receiver* receiver_ = nullptr;

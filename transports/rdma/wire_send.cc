@@ -39,7 +39,22 @@ Ticket Wire::Send(Message&& message, SendDone&& done) {
     device_->idle_memory().Watch(loop_, send_pool_);
   }
   FlushSoon();
+  if (!sent_early_ && SendAtOnce(message)) return outbox_.Sent(std::move(done));
   return outbox_.Push(std::move(message), std::move(done));
+}
+
+// The first small message of a turn is on its way while the turn does what is left to do, and those
+// behind it leave together.
+bool Wire::SendAtOnce(Message& message) {
+  if (outbox_.Front() != nullptr || !may_send_ || !controls_.empty() || !MaySend(Kind::kMessage) ||
+      message.head.size() > kMaxHeadBytes) {
+    return false;
+  }
+  const std::optional<Layout> layout = EagerLayoutOf(message);
+  if (!layout.has_value() || !PostEager(message, *layout).ok()) return false;
+  sent_early_ = true;
+  Ring();
+  return true;
 }
 
 void Wire::Withdraw(Ticket ticket) {
@@ -50,6 +65,7 @@ void Wire::Withdraw(Ticket ticket) {
 }
 
 void Wire::Flush() {
+  sent_early_ = false;
   if (shut_ || !outgoing_.has_value()) return;
   TellAbandoned();
   Perform();
@@ -70,7 +86,7 @@ void Wire::PostAll() {
   PostControls();
   PostMessages();
   // The active side speaks first, whatever it has to say.
-  const bool speak = std::exchange(speak_first_, false) && sends_ == 0;
+  const bool speak = std::exchange(speak_first_, false) && sends_ == settings_->count_from;
   if ((speak || credits_->CreditDue()) && MaySend(Kind::kCredit)) PostCredit(false);
   Ring();
 }
@@ -112,28 +128,65 @@ void Wire::PostMessages() {
 
 // False: it must wait.
 bool Wire::PostMessage(Outbox::Item& item) {
-  const Message& message = item.message;
-  const MessageSizes sizes{message.body.size(), message.attachment.size()};
-  const size_t payload = message.payload_bytes();
-  if (payload <= settings_->threshold() || payload == 0) {
-    const std::optional<Layout> layout =
-        EagerLayout(message.head.size(), sizes, peer_receive_bytes_);
-    if (layout.has_value()) return slots_.free() > 0 && PostEager(item, *layout);
+  const std::optional<Layout> layout = EagerLayoutOf(item.message);
+  if (!layout.has_value()) return PostOffer(item);
+  if (slots_.free() == 0) return false;
+  if (absl::Status posted = PostEager(item.message, *layout); !posted.ok()) {
+    return EndUnsent(posted);
   }
-  return PostOffer(item);
+  outbox_.Release(item.charge);
+  outbox_.EndSent(std::move(item.done));
+  outbox_.DropFront();
+  return true;
+}
+
+// Nothing: it goes by rendezvous.
+std::optional<Layout> Wire::EagerLayoutOf(const Message& message) const {
+  const size_t payload = message.payload_bytes();
+  if (payload > settings_->threshold() && payload != 0) return std::nullopt;
+  return EagerLayout(message.head.size(), {message.body.size(), message.attachment.size()},
+                     peer_receive_bytes_);
 }
 
 // ---- eager ----
 
-bool Wire::Sendable(const Buffer& part) const {
+bool Wire::Sendable(const Buffer& part) {
   const void* domain = part.slot()->domain;
-  return domain != nullptr &&
-         (domain == send_memory_ || domain == receive_memory_ || domain == receives_->identity());
+  if (domain == nullptr) return false;
+  return domain == send_memory_ || domain == receive_memory_ || domain == receives_->identity() ||
+         UserRegion(memory_->local_regions(), part) != nullptr;
 }
 
-// Where `bytes` are put together: in front of the next slot, or in `staged` when there are more.
-absl::StatusOr<Wire::Lead> Wire::MakeLead(size_t bytes) {
+// Of a part that is Sendable.
+uint32_t Wire::LocalKey(const Buffer& part) {
+  if (UserMemory::Of(part) == nullptr) return RegionOf(part.slot()->region).lkey();
+  return UserRegion(memory_->local_regions(), part)->lkey();
+}
+
+// The region of the user's own memory that `part` is a slice of; nullptr: of another kind, or the
+// device does not take it.
+const MemoryRegion* Wire::UserRegion(UserRegions& regions, const Buffer& part) {
+  UserMemory* const memory = UserMemory::Of(part);
+  if (memory == nullptr) return nullptr;
+  absl::StatusOr<const MemoryRegion*> region = regions.Of(*memory);
+  if (region.ok()) return *region;
+  if (!std::exchange(user_memory_refused_, true) && LogEnabled(LogLevel::kWarning)) {
+    device_->warnings().Warn(loop_.now(),
+                             absl::StrCat(names_.peer, ": user memory of ", memory->memory().size(),
+                                          " bytes cannot be registered and is copied instead: ",
+                                          region.status().message()));
+  }
+  return nullptr;
+}
+
+// Where `bytes` are put together: in memory that is used again after the doorbell, when the device
+// copies them before; in front of the next slot; or in `staged` when there are more.
+absl::StatusOr<Wire::Lead> Wire::MakeLead(size_t bytes, bool inlined) {
   Lead lead;
+  if (inlined) {
+    lead.bytes = device_->inline_front();
+    return lead;
+  }
   if (bytes <= kFrontBytes) {
     lead.bytes = fronts_->memory().subspan(slots_.next() * kFrontBytes, kFrontBytes);
     lead.key = fronts_->lkey();
@@ -148,15 +201,14 @@ absl::StatusOr<Wire::Lead> Wire::MakeLead(size_t bytes) {
 }
 
 // In up to two pieces: what is put together here, and the last part where it lies. An inline SEND
-// takes it from anywhere, for the device copies it at once.
-bool Wire::PostEager(Outbox::Item& item, const Layout& layout) {
-  Message& message = item.message;
+// takes it from anywhere, for the device copies it at once. Not OK: nothing has changed.
+absl::Status Wire::PostEager(Message& message, const Layout& layout) {
   const bool inlined = layout.end <= pair_->max_inline();
   Buffer& last = !message.attachment.empty() ? message.attachment : message.body;
   const bool gather = !last.empty() && (inlined || Sendable(last));
   const size_t lead_bytes = gather ? layout.end - last.size() : layout.end;
-  absl::StatusOr<Lead> lead = MakeLead(lead_bytes);
-  if (!lead.ok()) return EndUnsent(lead.status());
+  absl::StatusOr<Lead> lead = MakeLead(lead_bytes, inlined);
+  if (!lead.ok()) return lead.status();
 
   EncodeEnvelope({.kind = Kind::kMessage,
                   .reposts = credits_->Send(),
@@ -175,7 +227,9 @@ bool Wire::PostEager(Outbox::Item& item, const Layout& layout) {
   copy(layout.attachment, message.attachment);
   writer.Append(lead_bytes, {});
 
-  AddSend(lead->bytes.first(lead_bytes), lead->key, gather ? &last : nullptr, inlined);
+  // The user wants memory of his own back, and the peer may have nothing to say for long.
+  const bool users = gather && !inlined && UserMemory::Of(last) != nullptr;
+  AddSend(lead->bytes.first(lead_bytes), lead->key, gather ? &last : nullptr, inlined, users);
   CountSent(message);
   ++tallies_.eager_messages;
   if (inlined) {
@@ -183,10 +237,7 @@ bool Wire::PostEager(Outbox::Item& item, const Layout& layout) {
   } else if (gather || lead->staged) {
     slots_.Lease(sends_, gather ? std::move(last) : Buffer(), std::move(lead->staged));
   }
-  outbox_.Release(item.charge);
-  outbox_.EndSent(std::move(item.done));
-  outbox_.DropFront();
-  return true;
+  return absl::OkStatus();
 }
 
 bool Wire::EndUnsent(const absl::Status& status) {
@@ -241,13 +292,13 @@ bool Wire::PostOffer(Outbox::Item& item) {
 }
 
 void Wire::PostRts(Envelope envelope, const Layout& layout, std::span<const std::byte> head) {
-  absl::StatusOr<Lead> lead = MakeLead(layout.end);
+  const bool inlined = layout.end <= pair_->max_inline();
+  absl::StatusOr<Lead> lead = MakeLead(layout.end, inlined);
   if (!lead.ok()) return Fail(lead.status());  // for a head: the pool keeps room for those
   envelope.reposts = credits_->Send();
   EncodeEnvelope(envelope, lead->bytes);
   LeadWriter writer{lead->bytes, layout.head};
   writer.Append(layout.head, head);
-  const bool inlined = layout.end <= pair_->max_inline();
   AddSend(lead->bytes.first(layout.end), lead->key, nullptr, inlined);
   if (lead->staged) slots_.Lease(sends_, std::move(lead->staged), {});
 }
@@ -255,6 +306,10 @@ void Wire::PostRts(Envelope envelope, const Layout& layout, std::span<const std:
 // What the peer cannot read where it lies is copied to where it can.
 absl::Status Wire::MakeReadable(Buffer& part) {
   if (part.empty() || part.slot()->domain == send_memory_) return absl::OkStatus();
+  if (device_->device().capabilities().remote_read_anywhere &&
+      UserRegion(memory_->readable_regions(), part) != nullptr) {
+    return absl::OkStatus();
+  }
   absl::StatusOr<Buffer> copy = CopyToBuffer(*send_pool_, part.bytes());
   if (!copy.ok()) return copy.status();
   counters_.payload_bytes_copied += part.size();
@@ -265,7 +320,9 @@ absl::Status Wire::MakeReadable(Buffer& part) {
 
 Region Wire::Bind(const Buffer& part, uint32_t transfer, Windows::Bound& bound) {
   if (part.empty()) return {};
-  const MemoryRegion& region = RegionOf(part.slot()->region);
+  const MemoryRegion& region = part.slot()->domain == send_memory_
+                                   ? RegionOf(part.slot()->region)
+                                   : *UserRegion(memory_->readable_regions(), part);
   const uint64_t address = reinterpret_cast<uintptr_t>(part.data());
   if (!windows_.has_value()) return {address, region.rkey()};
   bound.window = windows_->Take();
@@ -286,11 +343,11 @@ void Wire::PostCredit(bool wants_completion) {
 }
 
 void Wire::PostSmall(Envelope envelope, bool wants_completion) {
-  const Lead lead = *MakeLead(kEnvelopeBytes);
+  const bool inlined = kEnvelopeBytes <= pair_->max_inline();
+  const Lead lead = *MakeLead(kEnvelopeBytes, inlined);
   envelope.reposts = credits_->Send();
   EncodeEnvelope(envelope, lead.bytes);
-  AddSend(lead.bytes.first(kEnvelopeBytes), lead.key, nullptr,
-          kEnvelopeBytes <= pair_->max_inline(), wants_completion);
+  AddSend(lead.bytes.first(kEnvelopeBytes), lead.key, nullptr, inlined, wants_completion);
 }
 
 SendRequest& Wire::Add(Opcode opcode, WorkId id, bool wants_completion) {
@@ -310,7 +367,7 @@ void Wire::AddSend(std::span<const std::byte> lead, uint32_t lead_key, const Buf
   request.sges[0] = {lead.data(), static_cast<uint32_t>(lead.size()), lead_key};
   request.sge_count = 1;
   if (tail != nullptr) {
-    const uint32_t key = inlined ? 0 : RegionOf(tail->slot()->region).lkey();
+    const uint32_t key = inlined ? 0 : LocalKey(*tail);
     request.sges[1] = {tail->data(), static_cast<uint32_t>(tail->size()), key};
     request.sge_count = 2;
   }

@@ -106,33 +106,42 @@ void Wire::FindMemory() {
   }
 }
 
-// Memory of the pool, or of the receiver's own, which is registered for this READ.
+// Memory of the receiver's own, or of the pool when there is none that the device takes.
 absl::Status Wire::FindSink(uint32_t transfer, uint64_t bytes, Buffer& part) {
   if (bytes == 0) return absl::OkStatus();
-  if (!part) {
-    absl::StatusOr<Buffer> buffer = receive_pool_->Allocate(static_cast<size_t>(bytes));
-    if (!buffer.ok()) return buffer.status();
-    part = *std::move(buffer);
-    if (bytes > kSmallPayloadBytes) device_->idle_memory().Watch(loop_, receive_pool_);
+  if (part && (part.slot()->domain == receive_memory_ || FindForeignSink(transfer, part))) {
     return absl::OkStatus();
   }
-  if (part.slot()->domain == receive_memory_ || foreign_sinks_.contains(transfer)) {
-    return absl::OkStatus();
+  absl::StatusOr<Buffer> buffer = receive_pool_->Allocate(static_cast<size_t>(bytes));
+  if (!buffer.ok()) return buffer.status();
+  part = *std::move(buffer);
+  if (bytes > kSmallPayloadBytes) device_->idle_memory().Watch(loop_, receive_pool_);
+  return absl::OkStatus();
+}
+
+// A UserMemory is registered once, other memory for this READ alone.
+bool Wire::FindForeignSink(uint32_t transfer, Buffer& part) {
+  if (foreign_sinks_.contains(transfer)) return true;
+  if (const MemoryRegion* user = UserRegion(memory_->local_regions(), part)) {
+    foreign_sinks_.emplace(transfer, ForeignSink{user, nullptr});
+    return true;
   }
   const Capabilities& can = device_->device().capabilities();
-  absl::StatusOr<std::unique_ptr<MemoryRegion>> region = domain_->Register(
+  absl::StatusOr<std::unique_ptr<MemoryRegion>> region = memory_->domain()->Register(
       part.bytes(), {.local_write = true, .remote_write = can.read_sink_needs_remote_write});
-  if (!region.ok()) return region.status();
+  if (!region.ok()) return false;
   ++tallies_.registrations;
-  foreign_sinks_.emplace(transfer, *std::move(region));
-  return absl::OkStatus();
+  const MemoryRegion* const own = region->get();
+  foreign_sinks_.emplace(transfer, ForeignSink{own, *std::move(region)});
+  return true;
 }
 
 // ---- READs ----
 
 void Wire::StartReads(uint32_t transfer, ReadSegments segments) {
   const auto foreign = foreign_sinks_.find(transfer);
-  if (foreign != foreign_sinks_.end()) segments[1].local_region = RegionName(*foreign->second);
+  if (foreign != foreign_sinks_.end())
+    segments[1].local_region = RegionName(*foreign->second.region);
   reads_->Add(transfer, segments);
 }
 

@@ -346,7 +346,8 @@ Assembler::Incoming Assembler::TakeTransfer(uint32_t transfer) {
 void Assembler::Deliver(Incoming& incoming) {
   if (incoming.dropped) return;
   ++messages_received_;
-  events_.OnMessage(incoming.ticket, std::move(incoming.message));
+  Message message = std::move(incoming.message);  // what is left of it goes now
+  events_.OnMessage(incoming.ticket, std::move(message));
 }
 
 absl::Status Assembler::OnAbort() {

@@ -48,7 +48,7 @@ class AssemblerEvents {
   virtual ~AssemblerEvents() = default;
   // As Receiver's.
   virtual Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) = 0;
-  virtual void OnMessage(Ticket ticket, Message message) = 0;
+  virtual void OnMessage(Ticket ticket, Message&& message) = 0;
   virtual void OnAbandoned(Ticket ticket, absl::Status status) = 0;
   // The peer shall be told to stop a transfer; it need no longer be told, for the transfer ended.
   virtual void SendAbandon(uint32_t transfer) = 0;

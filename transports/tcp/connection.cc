@@ -18,7 +18,7 @@ class TcpConnection final : public Connection {
 
   const std::shared_ptr<BufferPool>& pool() const override { return stream_->pool(); }
   void Start(Receiver& receiver) override { stream_->Start(receiver); }
-  Ticket Send(Message message, SendDone done) override {
+  Ticket Send(Message&& message, SendDone&& done) override {
     return stream_->Send(std::move(message), std::move(done));
   }
   void Withdraw(Ticket ticket) override { stream_->Withdraw(ticket); }

@@ -34,7 +34,7 @@ void Stream::Start(Receiver& receiver) {
   WaitReadable();
 }
 
-Ticket Stream::Send(Message message, SendDone done) {
+Ticket Stream::Send(Message&& message, SendDone&& done) {
   assert(loop_.IsDriver());
   if (shut_ || !send_error_.ok()) {
     const absl::Status& why = shut_ ? close_status_ : send_error_;

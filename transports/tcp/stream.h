@@ -59,7 +59,7 @@ class Stream final : public std::enable_shared_from_this<Stream>,
 
   // ---- the contract's Connection ----
   void Start(Receiver& receiver);
-  Ticket Send(Message message, SendDone done);
+  Ticket Send(Message&& message, SendDone&& done);
   void Withdraw(Ticket ticket);
   void Abandon(Ticket ticket, absl::Status status);
   void Close(absl::Status status);
@@ -118,7 +118,7 @@ class Stream final : public std::enable_shared_from_this<Stream>,
   bool Arm() override;
 
   Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) override;
-  void OnMessage(Ticket ticket, Message message) override;
+  void OnMessage(Ticket ticket, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void SendAbandon(uint32_t transfer) override;
   void DropAbandon(uint32_t transfer) override;

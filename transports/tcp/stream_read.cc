@@ -177,7 +177,7 @@ Admission Stream::Admit(Ticket ticket, std::span<const std::byte> head, MessageS
   return receiver_->Admit(ticket, head, sizes);
 }
 
-void Stream::OnMessage(Ticket ticket, Message message) {
+void Stream::OnMessage(Ticket ticket, Message&& message) {
   if (message.payload_bytes() > kMaxInlinePayload) {
     share_.idle_memory().Watch(loop_, options_.pools.receive);
   }

@@ -1,6 +1,6 @@
 // What a small call on a warm channel costs, counted from outside of both processes: heap
 // allocations by a preloaded malloc (malloc_count.cc), system calls by strace; and what an idle
-// connection costs, by the resident size.
+// connection costs in memory.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "farcall/tests/services/child.h"
@@ -149,7 +150,8 @@ struct Profiles {
 
 // Of the measured calls alone: the client marks their begin and their end by calls of getsid, the
 // last two of its run, and both traces tell the time.
-Profiles Trace(const std::string& address, const std::string& mode, size_t calls) {
+Profiles Trace(const std::string& address, const std::string& mode, size_t calls,
+               const std::string& form = "block") {
   const Folder folder;
   {
     // -D: the process that is started is the server, the tracer its grandchild.
@@ -157,7 +159,7 @@ Profiles Trace(const std::string& address, const std::string& mode, size_t calls
                   kPrograms + "/farcall_echo_server", address, "--mode", mode});
     REQUIRE_FALSE(server.address().empty());
     Output("strace -f -ttt -o " + folder.File("client") + " " +
-           Client(server.address(), mode, "block", calls));
+           Client(server.address(), mode, form, calls));
     server.End(SIGTERM);
   }
   const std::vector<Line> client = ReadTrace(folder.File("client"));
@@ -180,6 +182,12 @@ int64_t Useful(const Profile& profile, const std::vector<std::string>& names) {
     }
   }
   return calls;
+}
+
+int64_t All(const Profile& profile) {
+  int64_t all = 0;
+  for (const auto& [name, calls] : profile) all += calls.useful + calls.failed;
+  return all;
 }
 
 std::string Describe(const Profile& profile) {
@@ -237,6 +245,18 @@ TEST_CASE("a steady blocking call over shared memory makes no system call in bus
   }
 }
 
+// Fewer calls a second must not mean more system calls each. Those that find nothing count, too.
+TEST_CASE("paced calls over shared memory make at most one system call in 100 in busy mode") {
+  if (!CanTrace()) return;
+  const auto [rate, calls] = GENERATE(std::pair{1000, 2000}, std::pair{20'000, 40'000});
+  const Profiles seen = Trace("shm://farcall-budget-" + std::to_string(::getpid()), "busy", calls,
+                              "block@" + std::to_string(rate));
+  INFO(calls << " calls, " << rate << " a second. Client: " << Describe(seen.client)
+             << " Server: " << Describe(seen.server));
+  CHECK(seen.seconds >= 0.9 * calls / rate);  // they were paced
+  for (const Profile* side : {&seen.client, &seen.server}) CHECK(All(*side) <= calls / 100);
+}
+
 // For this process and its children.
 bool MayOpen(rlim_t files) {
   rlimit limit{};
@@ -262,6 +282,26 @@ TEST_CASE("an idle connection is at most 16 KiB a side") {
   CHECK(client_bytes <= 16 * 1024);
   CHECK(server_bytes > 0);
   CHECK(server_bytes <= 16 * 1024);
+}
+
+TEST_CASE("a connection over shared memory stays within its memory, idle and after traffic") {
+  // The defaults of RdmaOptions: depth x eager size x 1.5, and something beside.
+  constexpr int64_t kMost = 64 * 8192 * 3 / 2 + 256 * 1024;
+  const char* const traffic = GENERATE("1 5", "100 32", "100 65536");
+  const Child server({kPrograms + "/farcall_echo_server",
+                      "shm://farcall-budget-" + std::to_string(::getpid()), "--quiet"});
+  REQUIRE_FALSE(server.address().empty());
+  std::istringstream slopes(Output(kPrograms + "/budget_crowd " + server.address() + " " +
+                                   std::to_string(server.pid()) + " 50 100 " + traffic));
+  int64_t client_bytes = -1;
+  int64_t server_bytes = -1;
+  REQUIRE(slopes >> client_bytes >> server_bytes);
+  INFO("calls and bytes: " << traffic << "; client " << client_bytes << ", server " << server_bytes
+                           << " bytes a connection");
+  CHECK(client_bytes > 0);
+  CHECK(client_bytes <= kMost);
+  CHECK(server_bytes > 0);
+  CHECK(server_bytes <= kMost);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// budget_client ADDRESS busy|event block|callback|awaitable CALLS [COUNTER…]
+// budget_client ADDRESS busy|event FORM CALLS [COUNTER…]
 //
+// FORM: block|callback|awaitable, or block@N: blocking calls, N a second, and nothing in between.
 // Makes CALLS small calls one after the other on a channel that has made some hundreds before, and
 // prints by how much each counter (a file of malloc_count.cc, of whichever process) rose meanwhile.
 // Right before and after them it calls getsid, a mark for whoever traces it.
@@ -12,6 +13,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -50,6 +52,17 @@ void CallBlocking(services::Echo::Client& echo, size_t calls) {
   for (size_t i = 0; i < calls; ++i) Check(echo.Say(Request(echo)));
 }
 
+// Between calls it looks at the clock, which is no system call.
+void CallPaced(services::Echo::Client& echo, size_t calls, std::chrono::nanoseconds each) {
+  auto next = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < calls; ++i) {
+    while (std::chrono::steady_clock::now() < next) {
+    }
+    next += each;
+    Check(echo.Say(Request(echo)));
+  }
+}
+
 // Each reply's callback makes the next call.
 class Chain {
  public:
@@ -83,6 +96,13 @@ boost::asio::awaitable<void> Await(services::Echo::Client& echo, size_t calls) {
 std::function<void(size_t)> Maker(std::string_view form, const Channel& channel,
                                   services::Echo::Client& echo) {
   if (form == "block") return [&echo](size_t calls) { CallBlocking(echo, calls); };
+  if (constexpr std::string_view kPaced = "block@"; form.starts_with(kPaced)) {
+    const long rate = std::strtol(form.substr(kPaced.size()).data(), nullptr, 10);
+    if (rate <= 0) Fail("calls of no rate");
+    return [&echo, each = std::chrono::nanoseconds(std::chrono::seconds(1)) / rate](size_t calls) {
+      CallPaced(echo, calls, each);
+    };
+  }
   if (form == "callback") return [&echo](size_t calls) { Chain(echo, calls).Run(); };
   if (form != "awaitable") Fail("unknown form of call");
   return [&echo, &channel](size_t calls) {
@@ -101,7 +121,7 @@ const std::atomic<uint64_t>* MapCounter(const char* path) {
 }
 
 int Main(int argc, char** argv) {
-  if (argc < 5) Fail("usage: budget_client ADDRESS busy|event block|callback|awaitable CALLS […]");
+  if (argc < 5) Fail("usage: budget_client ADDRESS busy|event FORM CALLS […]");
   const ProgressMode mode =
       std::string_view(argv[2]) == "busy" ? ProgressMode::kBusy : ProgressMode::kEvent;
   absl::StatusOr<Channel> channel = Dial(argv[1], {.mode = mode});

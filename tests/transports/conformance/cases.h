@@ -21,6 +21,7 @@ std::span<const Case> OrderCases();       // heads in order, small before large
 std::span<const Case> SendingCases();     // queues, Withdraw
 std::span<const Case> ReceivingCases();   // Start, Admit, Abandon
 std::span<const Case> ClosingCases();     // Close, destruction, vanishing peers
+std::span<const Case> UserMemoryCases();  // attachments from and into memory of the user's own
 std::span<const Case> ConnectingCases();  // Connect, Listen, many loops
 
 }  // namespace farcall::testing

@@ -1,11 +1,16 @@
 // The engine over the software NIC: every size at its own borders, credits, memory, and what an
 // operation costs. What every transport promises is in shm_test.cc.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
+#include <initializer_list>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "farcall/tests/transports/rdma/engine_testing.h"
+#include "farcall/transports/rdma/envelope.h"
 
 namespace farcall::testing {
 namespace {
@@ -45,6 +50,87 @@ TEST_CASE("every size at the borders of inline, eager and rendezvous") {
   for (size_t size = 4070; size < 4110; size += 5) sizes.push_back(size);
   Scene scene(options);
   BothWays(scene, sizes);
+}
+
+// How a message should travel.
+struct Way {
+  bool eager = false;
+  bool inlined = false;  // it, or what offers it
+};
+
+Way WayOf(const Parts& parts, const ShmOptions& options, uint32_t max_inline) {
+  const auto size_of = [](size_t part) { return part == kAbsent ? 0 : part; };
+  const MessageSizes sizes{size_of(parts.body), size_of(parts.attachment)};
+  const uint32_t room = std::max(options.rdma.eager_bytes + uint32_t{64},
+                                 uint32_t{4160});  // as wire_format.md has it
+  const auto eager = rdma::EagerLayout(parts.head, sizes, room);
+  if (eager.has_value() &&
+      sizes.body + sizes.attachment <= options.rdma.threshold.value_or(options.rdma.eager_bytes)) {
+    return {true, eager->end <= max_inline};
+  }
+  return {false, rdma::LayoutOf(rdma::Kind::kRts, parts.head, sizes).end <= max_inline};
+}
+
+// The sizes around which messages of these parts begin to travel in another way.
+std::vector<size_t> Borders(const std::function<Way(size_t)>& way_of) {
+  std::vector<size_t> borders;
+  for (size_t size = 1; size < 10'000; ++size) {
+    const Way before = way_of(size - 1), here = way_of(size);
+    if (before.eager == here.eager && before.inlined == here.inlined) continue;
+    for (size_t near : {size - 2, size - 1, size, size + 1}) {
+      if (near < 10'000) borders.push_back(near);
+    }
+  }
+  return borders;
+}
+
+TEST_CASE("a byte more or less decides between inline, eager and rendezvous, and on nothing else") {
+  ShmOptions options;
+  SECTION("as it comes") {}
+  SECTION("a threshold below the eager size") { options.rdma.threshold = 1000; }
+  SECTION("little inline") { options.device.max_inline = 100; }
+  const uint32_t max_inline = std::min(options.device.max_inline, uint32_t{256});
+  Scene scene(options);
+  size_t sent = 0;
+  for (size_t head : {size_t{32}, size_t{33}, size_t{64}, size_t{65}, size_t{96}, size_t{128},
+                      size_t{1000}, kMaxHeadBytes - 1, kMaxHeadBytes}) {
+    for (const auto& parts_of :
+         std::initializer_list<std::function<Parts(size_t)>>{[&](size_t size) {
+                                                               return Parts{head, size, kAbsent};
+                                                             },
+                                                             [&](size_t size) {
+                                                               return Parts{head, kAbsent, size};
+                                                             },
+                                                             [&](size_t size) {
+                                                               return Parts{head, 1, size};
+                                                             },
+                                                             [&](size_t size) {
+                                                               return Parts{head, size, 1};
+                                                             }}) {
+      const auto way_of = [&](size_t size) { return WayOf(parts_of(size), options, max_inline); };
+      const std::vector<size_t> sizes = Borders(way_of);
+      CHECK(!sizes.empty());
+      for (size_t size : sizes) {
+        for (const auto& [from, to] :
+             {std::pair{&scene.client, &scene.server}, std::pair{&scene.server, &scene.client}}) {
+          const RdmaCounters before = CountersOf(*from);
+          const Sent message = from->Send(parts_of(size));
+          REQUIRE(scene.arena.RunUntil([&] { return from->outcome(message).has_value(); }));
+          const RdmaCounters after = CountersOf(*from);
+          const Way way = way_of(size);
+          INFO("a head of " << head << ", a part of " << size);
+          CHECK(after.eager_messages - before.eager_messages == (way.eager ? 1 : 0));
+          CHECK(after.rendezvous_messages - before.rendezvous_messages == (way.eager ? 0 : 1));
+          CHECK(after.inline_sends - before.inline_sends ==
+                (way.inlined ? 1 : 0) + after.credit_messages - before.credit_messages);
+        }
+        ++sent;
+      }
+    }
+  }
+  CHECK(scene.arena.RunUntil(
+      [&] { return scene.client.received() == sent && scene.server.received() == sent; }));
+  scene.arena.Finish();
 }
 
 TEST_CASE("every size at the borders of a chunk") {

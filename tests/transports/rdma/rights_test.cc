@@ -175,6 +175,38 @@ TEST_CASE("what is offered to one connection cannot be read by another") {
   reading.scene.arena.Finish();
 }
 
+// RdmaIsolation::kShared, over windows that any peer of a domain can use: what is offered to
+// anybody, while it is offered. Without windows: what lies in send buffers.
+TEST_CASE("where connections share a domain, a peer can read what another is offered") {
+  ShmOptions options;
+  options.rdma.isolation = RdmaIsolation::kShared;
+  options.device.windows = GENERATE(true, false);
+  Reading reading(options);
+  auto [mine, my_victim, my_offer] = reading.Offered('m');
+  auto [other, other_victim, other_offer] = reading.Offered('o');
+  REQUIRE(ReadOf(*mine, other_offer) == CompletionStatus::kSuccess);
+  CHECK(IsAll(mine->loot(kBytes), 'o'));
+  // And no longer: an honest device keeps to the window.
+  other->Say({.kind = Kind::kFin, .transfer = other_offer.transfer});
+  REQUIRE(other->RunUntil([&v = other_victim] { return v.outcomes() == 1; }));
+  reading.scene.arena.RunFor(kQuiet);
+  CHECK((ReadOf(*mine, other_offer) == CompletionStatus::kSuccess) != options.device.windows);
+  reading.scene.arena.ExpectAlive(reading.scene.pair);
+  reading.scene.arena.Finish();
+}
+
+TEST_CASE("where connections share a domain, a byte beside what is offered cannot be read") {
+  ShmOptions options;
+  options.rdma.isolation = RdmaIsolation::kShared;
+  Reading reading(options);
+  auto [mine, my_victim, my_offer] = reading.Offered('m');
+  auto [other, other_victim, other_offer] = reading.Offered('o');
+  CHECK(mine->Read(other_offer.body.address + 1, other_offer.body.rkey, kBytes) ==
+        CompletionStatus::kRemoteAccessError);
+  reading.scene.arena.ExpectAlive(reading.scene.pair);
+  reading.scene.arena.Finish();
+}
+
 TEST_CASE("a connection's end takes its offers with it") {
   Reading reading;
   auto [rogue, victim, offer] = reading.Offered('a');
@@ -233,26 +265,59 @@ Message Text(Peer& peer, size_t bytes, std::string_view text) {
   return message;
 }
 
+// A connection to the victim of a transport, and so of a memory, of its own.
+struct Outside {
+  Outside(Arena& arena, const std::string& folder) {
+    ShmOptions options;
+    options.device.runtime_folder = folder;
+    transport = MakeShmTransport(options);
+    std::unique_ptr<Connection> connection;
+    EventLoop& loop = arena.client_loop();
+    std::unique_ptr<Transport::PendingConnect> pending;
+    arena.On(loop, [&] {
+      pending = transport->Connect(
+          loop, ParseEndpoint("shm://victim").value(), loop.clock().Now() + kPatience,
+          [&](absl::StatusOr<std::unique_ptr<Connection>> made) { connection = *std::move(made); });
+    });
+    REQUIRE(arena.RunUntil([&] { return connection != nullptr; }));
+    arena.On(loop, [&] { pending = nullptr; });
+    peer = &arena.Adopt("outside", loop, std::move(connection));
+    peer->Start();
+    host = &arena.Accepted();
+  }
+  std::shared_ptr<Transport> transport;
+  Peer* peer = nullptr;
+  Peer* host = nullptr;
+};
+
+// With one domain for all, it finds what others are sent, and still nothing of what arrives.
 TEST_CASE("a peer that scans all that it was given finds no byte of another connection") {
   constexpr std::string_view kSecret = "not for the neighbour";
+  constexpr std::string_view kArrives = "for the victim's eyes alone";
   constexpr std::string_view kMeant = "for this peer, to be read";
   const Folder folder;
   ShmOptions options;
   options.device.runtime_folder = folder.path();
   options.device.windows = GENERATE(true, false);
+  const bool shared = GENERATE(false, true);
+  if (shared) options.rdma.isolation = RdmaIsolation::kShared;
   TransportUnderTest subject = ShmSubject(options);
   subject.listen_endpoint = [] { return ParseEndpoint("shm://victim").value(); };
   Arena arena(subject, Layout::kTwoLoops);
   const Pair honest = arena.Connect();
+  const Outside outside(arena, folder.path());
   uint64_t number = 0;
   const auto talk = [&] {
     for (const size_t bytes : {size_t{64}, size_t{240}, size_t{8000}, size_t{100'000}, MiB}) {
       ++number;
       honest.client.Send(Text(honest.client, bytes, kSecret), number);
       honest.server.Send(Text(honest.server, bytes, kSecret), number);
+      outside.peer->Send(Text(*outside.peer, bytes, kArrives), number);
     }
-    REQUIRE(arena.RunUntil(
-        [&] { return honest.client.received() == number && honest.server.received() == number; }));
+    REQUIRE(arena.RunUntil([&] {
+      return honest.client.received() == number && honest.server.received() == number &&
+             outside.host->received() == number;
+    }));
   };
   talk();
 
@@ -288,7 +353,8 @@ TEST_CASE("a peer that scans all that it was given finds no byte of another conn
   for (FileDescriptor& descriptor : answer.descriptors) loot.push_back(std::move(descriptor));
   CHECK(loot.size() >= 4);  // ring, keys, memory
   CHECK(HowOften(kMeant, loot) > (size_t{2} << 20) / kMeant.size());
-  CHECK(HowOften(kSecret.substr(0, 8), loot) == 0);
+  CHECK((HowOften(kSecret.substr(0, 8), loot) == 0) == !shared);
+  CHECK(HowOften(kArrives.substr(0, 12), loot) == 0);
   arena.Finish();
 }
 

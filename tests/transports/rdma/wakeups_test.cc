@@ -68,7 +68,7 @@ class Player final : private Receiver {
   }
 
   Admission Admit(Ticket, std::span<const std::byte>, MessageSizes) override { return {}; }
-  void OnMessage(Ticket, Message message) override {
+  void OnMessage(Ticket, Message&& message) override {
     received_.store(received_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (*message.head.data() != std::byte{1}) return;
     if (random_() % 2 == 0) Pause();

@@ -75,7 +75,7 @@ class Feed final : private AssemblerEvents {
     announced[ticket] = sizes;
     return on_admit(ticket);
   }
-  void OnMessage(Ticket ticket, Message message) override {
+  void OnMessage(Ticket ticket, Message&& message) override {
     const auto aligned = [](const Buffer& buffer) {
       return buffer.empty() || reinterpret_cast<uintptr_t>(buffer.data()) % kBufferAlignment == 0;
     };

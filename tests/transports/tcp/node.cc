@@ -63,7 +63,7 @@ Admission Link::Admit(Ticket, std::span<const std::byte>, MessageSizes sizes) {
   return admit(sizes);
 }
 
-void Link::OnMessage(Ticket, Message message) {
+void Link::OnMessage(Ticket, Message&& message) {
   std::string head = HeadOf(message);
   if (on_message) on_message(*this, message);
   heads_.push_back(std::move(head));

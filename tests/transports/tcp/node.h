@@ -39,7 +39,7 @@ class Link final : public Receiver {
  private:
   friend class Node;
   Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) override;
-  void OnMessage(Ticket ticket, Message message) override;
+  void OnMessage(Ticket ticket, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnClosed(absl::Status status) override;
 

@@ -367,7 +367,7 @@ TEST_CASE("withdrawing for ever behind a stuck message keeps the queue small") {
 TEST_CASE("random plans arrive whole") {
   struct Sink final : AssemblerEvents {
     Admission Admit(Ticket, std::span<const std::byte>, MessageSizes) override { return {}; }
-    void OnMessage(Ticket, Message message) override {
+    void OnMessage(Ticket, Message&& message) override {
       heard[HeadOf(message)] =
           std::string(message.body.view()) + std::string(message.attachment.view());
     }

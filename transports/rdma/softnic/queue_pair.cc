@@ -103,13 +103,19 @@ absl::Status SoftQueuePair::Usable() const {
 bool SoftQueuePair::Progress() {
   if (state_ != QueuePairState::kReadyToSend) return false;
   ++polls_;
-  const bool received = Receive(kMaxMessagesPerPoll);
-  if (state_ != QueuePairState::kReadyToSend) return false;
+  bool received = false;
+  if (inbound_.Ready()) {
+    received = Receive(kMaxMessagesPerPoll);
+    if (state_ != QueuePairState::kReadyToSend) return false;
+  }
   if (sends_outstanding()) {
     LookAtTaken();
-    StartQueued();
-    ReadSome();
-    Retire();
+    if (SendsMayMove()) {
+      settled_taken_ = outbound_.taken();
+      StartQueued();
+      ReadSome();
+      Retire();
+    }
     if (state_ != QueuePairState::kReadyToSend) return false;
     if (outbound_.Publish()) RingIfArmed(false);
   }

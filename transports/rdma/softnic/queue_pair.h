@@ -144,6 +144,12 @@ class SoftQueuePair : public rdma::QueuePair {
   }
   Work& work(uint32_t index) { return works_[index & (works_.size() - 1)]; }
   bool sends_outstanding() const { return send_retired_ != send_posted_; }
+  // False: nothing has happened since StartQueued, ReadSome and Retire did all that they could.
+  bool SendsMayMove() const {
+    return outbound_.taken() != settled_taken_ || send_started_ != send_posted_ ||
+           send_reading_ != send_started_ || refusal_ != rdma::CompletionStatus::kSuccess ||
+           device_->faults != nullptr;
+  }
 
   // ---- receiving.cc ----
   bool Receive(uint32_t limit);
@@ -184,6 +190,7 @@ class SoftQueuePair : public rdma::QueuePair {
   std::unique_ptr<std::byte[]> inlined_;  // of SENDs that wait, max_inline_ each
   uint32_t send_posted_ = 0, send_started_ = 0, send_reading_ = 0, send_retired_ = 0,
            send_released_ = 0;
+  uint32_t settled_taken_ = 0;  // of outbound_: what SendsMayMove knows of
   rdma::CompletionStatus refusal_ = rdma::CompletionStatus::kSuccess;  // the peer takes no more
   bool stopped_ = false;  // a request failed: nothing behind it starts
 

@@ -44,6 +44,7 @@ class Outbound {
     slot.bytes.store(bytes, std::memory_order_relaxed);
     slot.taken.store(peer_messages_taken, std::memory_order_relaxed);
     unpublished_ = &slot;
+    last_bytes_ = bytes;
     ++sent_;
     if (bytes > kSlotPayloadBytes) {
       position_ = Geometry::End(segment_.geometry().Place(position_, bytes), bytes);
@@ -56,6 +57,15 @@ class Outbound {
     unpublished_->sequence.store(sent_, std::memory_order_seq_cst);
     unpublished_ = nullptr;
     return true;
+  }
+  // Has the cache lines that one more message like the last will need brought here while nobody
+  // waits for them. Not the first of its slot, at which the peer looks.
+  void WarmNext() {
+    if (last_bytes_ > kSlotPayloadBytes || sent_ - taken_ >= segment_.geometry().slots) return;
+    std::byte* const payload = segment_.slot(sent_).payload;
+    for (size_t at = kCacheLine - kSlotHeaderBytes; at < last_bytes_; at += kCacheLine) {
+      payload[at] = std::byte{0};
+    }
   }
   // The peer says how many it took. False: more than were sent.
   bool OnTaken(uint32_t count) {
@@ -72,6 +82,7 @@ class Outbound {
   uint32_t sent_ = 0, taken_ = 0;
   uint64_t position_ = 0, released_ = 0;  // of the arena, counting up for ever
   Slot* unpublished_ = nullptr;
+  uint32_t last_bytes_ = 0;
 };
 
 class Inbound {

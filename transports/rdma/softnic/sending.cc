@@ -43,7 +43,10 @@ absl::Status SoftQueuePair::PostSend(std::span<const SendRequest> requests, size
     ++posted;
   }
   if (sends_outstanding()) MakeBusy();
-  if (outbound_.Publish()) RingIfArmed(false);
+  if (outbound_.Publish()) {
+    RingIfArmed(false);
+    outbound_.WarmNext();
+  }
   return status;
 }
 
