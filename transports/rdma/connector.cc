@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
+#include "farcall/rpc/connect_handle.h"
 #include "farcall/rpc/log.h"
 #include "farcall/rpc/timer_wheel.h"
 #include "farcall/transports/rdma/connection.h"
@@ -182,15 +183,6 @@ void Connector::Cancel() {
   LetGo();
 }
 
-class Handle final : public Transport::PendingConnect {
- public:
-  explicit Handle(std::shared_ptr<Connector> connector) : connector_(std::move(connector)) {}
-  ~Handle() override { connector_->Cancel(); }
-
- private:
-  const std::shared_ptr<Connector> connector_;
-};
-
 }  // namespace
 
 std::unique_ptr<Transport::PendingConnect> StartConnect(EventLoop& loop, const Endpoint& endpoint,
@@ -201,7 +193,7 @@ std::unique_ptr<Transport::PendingConnect> StartConnect(EventLoop& loop, const E
   auto connector =
       std::make_shared<Connector>(loop, endpoint, deadline, std::move(done), std::move(settings));
   connector->Start();
-  return std::make_unique<Handle>(std::move(connector));
+  return std::make_unique<ConnectHandle<Connector>>(std::move(connector));
 }
 
 }  // namespace farcall::rdma

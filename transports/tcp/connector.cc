@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "farcall/rpc/connect_handle.h"
 #include "farcall/transports/tcp/address.h"
 #include "farcall/transports/tcp/errors.h"
 
@@ -284,15 +285,6 @@ void Connector::Cancel() {
   Disarm();
 }
 
-class Handle final : public Transport::PendingConnect {
- public:
-  explicit Handle(std::shared_ptr<Connector> connector) : connector_(std::move(connector)) {}
-  ~Handle() override { connector_->Cancel(); }
-
- private:
-  const std::shared_ptr<Connector> connector_;
-};
-
 }  // namespace
 
 std::unique_ptr<Transport::PendingConnect> StartConnect(EventLoop& loop, const Endpoint& endpoint,
@@ -303,7 +295,7 @@ std::unique_ptr<Transport::PendingConnect> StartConnect(EventLoop& loop, const E
   auto connector =
       std::make_shared<Connector>(loop, endpoint, deadline, std::move(done), std::move(settings));
   connector->Start();
-  return std::make_unique<Handle>(std::move(connector));
+  return std::make_unique<ConnectHandle<Connector>>(std::move(connector));
 }
 
 }  // namespace farcall::tcp
