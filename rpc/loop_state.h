@@ -48,7 +48,7 @@ class TaskMemory {
   struct Block {
     Block* next;
   };
-  Mutex mutex_;
+  SpinMutex mutex_;
   std::array<Block*, kSizes.size()> free_ ABSL_GUARDED_BY(mutex_){};
   std::array<size_t, kSizes.size()> kept_ ABSL_GUARDED_BY(mutex_){};
 };
@@ -112,6 +112,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   void CancelEndOfTurn(LoopTask& task);
   void RemovePoller(Poller& poller);
   TimePoint Now();
+  TimePoint Recent();
 
   // ---- helper (loop_helper.cc) ----
   void StartHelper(std::shared_ptr<LoopState> self);
@@ -126,7 +127,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   std::thread helper;
 
   // The token. `driven` and `moves` are written under the lock and read by anybody.
-  Mutex mutex;
+  SpinMutex mutex;
   std::atomic<bool> driven{false};
   std::atomic<uint64_t> moves{0};       // how often the token was taken, granted or released
   BlockingTask* driving_for = nullptr;  // driver only; handed over under the lock
@@ -160,6 +161,8 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   bool pollers_removed = false;
   TimePoint now_value{};
   bool now_read = false;
+  TimePoint recent_value{};  // of this turn or some turns before, while recent_kept
+  bool recent_kept = false;
   uint64_t turns = 0;
   // Beside pollers: when Asio was looked at, and how long after that the next look is due.
   TimePoint last_asio_poll{};
@@ -180,6 +183,9 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   void RemoveWaiter(BlockingTask& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   bool Take(BlockingTask* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void NoteMove() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    moves.store(moves.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
 
   size_t FireTimers(Timers timers_to_fire);
   size_t CatchUp();
