@@ -77,6 +77,7 @@ absl::Status Wire::SetUp() {
   if (!pair.ok()) return pair.status();
   pair_ = *std::move(pair);
   number_ = pair_->number();
+  max_inline_ = pair_->max_inline();
   place_ = device_->Add(shared_from_this());
   for (uint32_t i = 0; i < options.receive_depth; ++i) {
     absl::Status posted = PostReceive(receives_->Take());
@@ -411,6 +412,8 @@ void Wire::DestroyQueuePair() {
     device_->GiveBack(std::exchange(queue_, nullptr),
                       SendDepth(device_->device()) + settings_->options.receive_depth);
   }
+  batched_ = 0;
+  sent_.clear();
   slots_.Clear();
   if (outgoing_.has_value()) {
     outgoing_->Destroyed();
