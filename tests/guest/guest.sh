@@ -1,0 +1,118 @@
+#!/bin/sh
+# Runs inside the guest, among the host's files: makes the device and runs the jobs, each with its
+# own time limit. The folder in $1 is the host's too:
+#   settings      what the host says: device=rxe|siw|none, address, peer, mode=jobs|shell
+#   jobs/NN       a job, a piece of shell: name=, limit= in seconds, and 'set -- program args...'
+#   jobs/NN.log   what it wrote
+#   jobs/NN.end   how it ended: 'passed', or 'failed' with the reason; absent: it never did
+#   dmesg         the kernel's log; 'done' is there when guest.sh came to its end
+
+set -u
+run=$1
+. "$run/settings"
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/tmp TMPDIR=/tmp
+export FARCALL_GUEST_DEVICE="" FARCALL_GUEST_INTERFACE=v0
+export FARCALL_GUEST_ADDRESS="$address" FARCALL_GUEST_PEER_ADDRESS="$peer"
+cd /tmp
+
+# Lines of the kernel's log that fail a run, whatever the programs say.
+trouble='BUG:|Oops|WARNING:|Call Trace|general protection|blocked for more than|refcount_t'
+status=/run/farcall-guest.status
+
+report() { echo "$*" >/dev/ttyS1; }
+
+set_limits() {
+  ulimit -l unlimited
+  ulimit -c 0
+  # A host that gives the guest no processor for a minute is no fault of the guest's.
+  echo 60 >/proc/sys/kernel/watchdog_thresh
+  echo 60 >/proc/sys/kernel/hung_task_timeout_secs
+  echo 120 >/sys/module/rcupdate/parameters/rcu_cpu_stall_timeout
+  echo 1 >/proc/sys/kernel/sysrq
+}
+
+make_interface() {
+  ip link set lo up
+  # With 9000 bytes a packet rxe takes its largest path MTU, 4096.
+  [ -e /sys/class/net/v0 ] || ip link add v0 mtu 9000 type veth peer name v1 mtu 9000
+  ip address add "$address/24" dev v0
+  ip link set v0 up
+  [ ! -e /sys/class/net/v1 ] || ip link set v1 up
+}
+
+# Makes the device anew if a job took it away.
+make_device() {
+  [ "$device" != none ] || return 0
+  export FARCALL_GUEST_DEVICE="${device}0"
+  [ -e "/sys/class/infiniband/${device}0" ] || rdma link add "${device}0" type "$device" netdev v0
+}
+
+# What the processes of the job in session $1 stand still on.
+show_stuck() {
+  echo "farcall-guest: $limit s are over; what stands where:"
+  ps -o pid,tid,stat,wchan:32,args -L -s "$1"
+  for thread in $(ps -o tid= -L -s "$1"); do
+    echo "-- $thread $(cat "/proc/$thread/comm") in the kernel:"
+    cat "/proc/$thread/stack"
+  done
+} 2>/dev/null
+
+# Kills the session $1; fails when the kernel does not let it go.
+kill_session() {
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    pkill -KILL -s "$1" || return 0
+    sleep 1
+  done
+  return 1
+}
+
+kernel_trouble() { dmesg | tail -n "+$((dmesg_lines + 1))" | grep -m 1 -E "$trouble"; }
+
+# Sets $end.
+run_job() {
+  mkfifo "$status"
+  dmesg_lines=$(dmesg | wc -l)
+  (
+    setsid sh -c 'echo $$ >/run/farcall-guest.session; exec "$@"' sh "$@" </dev/null
+    echo $? >"$status"
+  ) >>"$log" 2>&1 &
+  code=$(timeout "$limit" cat "$status") || code=late
+  session=$(cat /run/farcall-guest.session)
+  rm "$status"
+  case $code in
+    0) end=passed ;;
+    late) end="failed: not done after $limit s"; show_stuck "$session" >>"$log" ;;
+    126|127) end="failed: cannot be run (exit status $code)" ;;
+    1[3-9]?) end="failed: killed by SIG$(kill -l $((code - 128)))" ;;
+    *) end="failed: exit status $code" ;;
+  esac
+  kill_session "$session" || end="$end; the kernel does not let it go"
+  line=$(kernel_trouble) && end="failed: the kernel says: $line"
+}
+
+run_jobs() {
+  for job in "$run"/jobs/??; do
+    . "$job"
+    log=$job.log
+    started=$(cut -d. -f1 /proc/uptime)
+    if make_device >>"$log" 2>&1; then
+      run_job "$@"
+    else
+      end="failed: the device ${device}0 cannot be made"
+    fi
+    report "$device: $name: $end ($(($(cut -d. -f1 /proc/uptime) - started)) s)"
+    echo "$end" >"$job.end"
+    case $end in *'does not let it go'*) return ;; esac
+  done
+}
+
+set_limits
+make_interface
+case $mode in
+  jobs) run_jobs ;;
+  shell) make_device
+         setsid -c sh -i </dev/ttyS1 >/dev/ttyS1 2>&1 ;;
+esac
+dmesg >"$run/dmesg"
+touch "$run/done"

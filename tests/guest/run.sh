@@ -1,0 +1,145 @@
+#!/bin/sh
+# Runs programs on real verbs: in a QEMU guest with Soft-RoCE or soft-iWARP. Needs no adapter, no
+# kernel module on this machine, and no root but for what apt installs.
+#
+#   sh tests/guest/run.sh [--device rxe|siw|both] [-- program args...]
+#
+#   sh tests/guest/run.sh                                 what tests/guest/programs lists, on both
+#   sh tests/guest/run.sh --device siw -- ibv_devinfo -v  one program
+#   sh tests/guest/run.sh -- rpc.buffer "a case"          one of build/release/bin/tests
+#   sh tests/guest/run.sh --device rxe --shell            a shell in the guest; leave it with 'exit'
+#
+#   --build DIR    where the programs are: build/release
+#   --list FILE    another list than tests/guest/programs
+#   --limit N      the seconds that a program after -- may take: 60
+#
+# A program is a file, a name in DIR/bin/tests, DIR/bin or tests/guest/checks, or any command of
+# this machine. The exit status is 0 when all passed, 1 when something failed, hung or crashed.
+
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/../.." && pwd)
+build=$source/build/release
+. "$here/boot.sh"
+
+device=both
+list=$here/programs
+limit=60
+mode=jobs
+while [ $# -gt 0 ]; do
+  case $1 in
+    --device|--build|--list|--limit) [ $# -ge 2 ] || fail "$1 needs a value" ;;
+  esac
+  case $1 in
+    --device) device=$2; shift 2 ;;
+    --build) build=$(cd "$2" && pwd) || fail "no folder $2"; shift 2 ;;
+    --list) list=$2; shift 2 ;;
+    --limit) limit=$2; shift 2 ;;
+    --shell) mode=shell; shift ;;
+    -h|--help) sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --) shift; break ;;
+    *) fail "unknown argument '$1'; a program goes after --" ;;
+  esac
+done
+case $device in
+  rxe|siw) devices=$device ;;
+  both) devices="rxe siw" ;;
+  *) fail "unknown device '$device'; there are rxe, siw and both" ;;
+esac
+
+# Prints the path of a program, or the name itself if it is a command.
+find_program() {
+  for candidate in "$build/bin/tests/$1" "$build/bin/$1" "$here/checks/$1"; do
+    [ ! -x "$candidate" ] || { echo "$candidate"; return; }
+  done
+  case $1 in
+    /*) [ -x "$1" ] && echo "$1" ;;
+    */*) [ -x "$1" ] && echo "$PWD/$1" ;;
+    *) PATH=$PATH:/usr/sbin:/sbin command -v "$1" ;;
+  esac
+}
+
+# add_job <limit> <program> args...
+add_job() {
+  number=$((number + 1))
+  job=$run/jobs/$(printf '%02d' "$number")
+  program=$(find_program "$2") || fail "no program '$2': neither a file nor below $build/bin"
+  total=$((total + $1 + 15))
+  { echo "limit=$1"
+    shift
+    echo "name=$(quote "$*")"
+    shift
+    echo "set -- $(quote "$program" "$@")"; } >"$job"
+  : >"$job.log"
+}
+
+# Reads the list: a line is the devices (rxe, siw, both), a limit in seconds, a program, arguments.
+add_list() {
+  while read -r on seconds words; do
+    case $on in
+      ''|'#'*) ;;
+      both|"$device") add_job "$seconds" $words ;;
+      rxe|siw) ;;
+      *) fail "$list: '$on' is no device" ;;
+    esac
+  done <"$list"
+}
+
+# Sets $bad when a job did not pass, and shows what there is of it.
+judge() {
+  for job in "$run"/jobs/??; do
+    [ -e "$job" ] || continue
+    . "$job"
+    end=$(cat "$job.end" 2>/dev/null) || end="failed: the guest ended before it did"
+    [ "$end" != passed ] || continue
+    bad=1
+    say "--- $name on $device: $end; its last lines, of $job.log:"
+    [ "$live" = 1 ] || tail -n 60 "$job.log" >&2
+    [ -e "$run/done" ] || break
+  done
+  if [ ! -e "$run/done" ]; then
+    bad=1
+    say "--- the guest did not come to its end; the last lines of its console, $run/console.log:"
+    tail -n 40 "$run/console.log" >&2 || true
+  fi
+}
+
+run_guest() {
+  make_folder "$device"
+  number=0
+  total=90  # boots in five seconds when it has a core for itself
+  live=0
+  if [ "$mode" = shell ]; then
+    total=86400
+  elif [ $# -gt 0 ]; then
+    add_job "$limit" "$@"
+    live=1
+  else
+    add_list
+  fi
+  write_settings device="$device" address=192.0.2.1 peer=192.0.2.1 mode="$mode"
+  write_initramfs
+  if [ "$mode" = shell ]; then
+    say "the console is in $run/console.log; Ctrl-A x kills the guest"
+    qemu "$total" -serial mon:stdio
+  else
+    qemu "$total" -serial stdio </dev/null &
+    guest=$!
+    trap 'kill "$guest" 2>/dev/null' EXIT
+    trap 'exit 1' HUP INT TERM
+    [ "$live" = 0 ] || tail -n +1 -f -s 0.2 --pid="$guest" "$run/jobs/01.log"
+    wait "$guest" || say "QEMU ended with status $? (124: after $total s)"
+    trap - EXIT
+  fi
+  rm -f "$run/initramfs"
+  [ "$mode" = shell ] || judge
+}
+
+prepare_guest
+bad=0
+for device in $devices; do
+  say "boots with $device"
+  run_guest "$@"
+done
+exit "$bad"
