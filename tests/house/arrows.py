@@ -56,10 +56,11 @@ ROOMS = [
     Room(r"rpc/.*", [r"rpc/.*"], [ASIO, ABSL, FLATBUFFERS]),
     Room(r"transports/dial\.(h|cc)", [r"rpc/.*", r"transports/.*"], [ASIO, ABSL]),
     Room(r"transports/tcp/.*", [r"rpc/.*", r"transports/tcp/.*"], [ASIO, ABSL], sockets=True),
-    Room(r"transports/rdma/verbs/.*", [r"rpc/.*", r"transports/rdma/.*"], [ASIO, ABSL],
+    Room(r"transports/rdma/verbs/.*",
+         [r"rpc/.*", r"transports/rdma/(device|fork_guard)\.h", r"transports/rdma/verbs/.*"], [ABSL],
          sockets=True, verbs=True),
     Room(r"transports/rdma/softnic/.*",
-         [r"rpc/.*", r"transports/rdma/device\.h", r"transports/rdma/softnic/.*"], [ABSL],
+         [r"rpc/.*", r"transports/rdma/(device|fork_guard)\.h", r"transports/rdma/softnic/.*"], [ABSL],
          sockets=True),
     *[Room(rf"transports/{room}/.*", [r"rpc/.*", rf"transports/{room}/.*"], [ASIO, ABSL])
       for room in ("loopback", "faulty", "rdma")],
