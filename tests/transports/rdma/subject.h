@@ -15,6 +15,13 @@ namespace farcall::rdma::testing {
 Device& SubjectDevice();
 // An address that this device can listen on and that nobody else uses.
 std::string FreshAddress();
+// Whether `said` will do where the contract's word is `wanted`: adapters differ in how exactly they
+// say what went wrong, but that it did all of them say.
+bool Says(CompletionStatus said, CompletionStatus wanted);
+// Whether a window's bounds hold. Where they do not, only its region's do.
+bool BoundsWindows();
+// Cases of many rounds divide by it, on a device that takes its time.
+int Slowness();
 
 }  // namespace farcall::rdma::testing
 

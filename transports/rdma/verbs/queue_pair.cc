@@ -184,6 +184,7 @@ absl::Status VerbsQueuePair::Prepare(const rdma::SendRequest& request, ibv_send_
       auto& window = static_cast<Window&>(*request.window);
       to.opcode = IBV_WR_BIND_MW;
       to.num_sge = 0;
+      to.imm_data = 0;  // some providers insist
       to.bind_mw = {.mw = window.get(),
                     .rkey = window.next_rkey(),
                     .bind_info = {.mr = region.get(),

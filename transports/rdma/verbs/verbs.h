@@ -25,7 +25,7 @@ struct VerbsOptions {
   // to the power of this (16: 0.27 s; adapters take up to four times that). With `retries` it says
   // how soon a peer that vanished is noticed: about 2 s. iWARP leaves both to its TCP.
   uint8_t ack_timeout = 16;
-  uint8_t retries = 7;  // at most 7
+  uint8_t retries = 6;  // at most 7, which some take for 'without end' (Soft-RoCE)
   // The traffic class (DSCP and ECN: the TOS byte) of the connections that are made from here.
   std::optional<uint8_t> traffic_class = std::nullopt;
 };

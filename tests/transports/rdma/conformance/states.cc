@@ -59,7 +59,7 @@ TEST_CASE("sends to a peer in ERR are not answered") {
   pair.passive.Receive(1, 0, 64);
   pair.passive.pair->Fail();
   pair.active.Send(2, 0, 8);
-  CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kRetryExceeded);
+  CHECK(Says(pair.active.NextCompletion(pair.passive).status, CompletionStatus::kRetryExceeded));
   CHECK(pair.active.pair->state() == QueuePairState::kError);
 }
 
@@ -67,15 +67,17 @@ TEST_CASE("reads from a peer in ERR are not answered") {
   Pair pair(SubjectDevice(), FreshAddress());
   pair.passive.pair->Fail();
   pair.active.Read(2, 0, 64, pair.passive.address(), pair.passive.region->rkey());
-  CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kRetryExceeded);
+  CHECK(Says(pair.active.NextCompletion(pair.passive).status, CompletionStatus::kRetryExceeded));
 }
 
 TEST_CASE("a completion queue that overruns is dead, and its queue pairs with it") {
   Pair pair(SubjectDevice(), FreshAddress(), {.completion_depth = 4});
   CHECK(pair.active.queue->status().ok());
-  for (uint64_t i = 0; i < 5; ++i) pair.active.Receive(i, 0, 64);
+  // More than an adapter that rounds the depth up can hold.
+  for (uint64_t i = 0; i < 64; ++i) pair.active.Receive(i, 0, 64);
   pair.active.pair->Fail();
-  CHECK_FALSE(pair.active.queue->status().ok());
+  const auto dead = [&] { return !pair.active.queue->status().ok(); };
+  CHECK(TurnUntil(pair.passive, pair.passive, dead));
   CHECK(pair.active.pair->state() == QueuePairState::kError);
 }
 
