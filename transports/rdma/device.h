@@ -85,7 +85,8 @@ class MemoryRegion {
 };
 
 // A type-2 memory window: a remote key for a part of a region, bound and invalidated by requests of
-// one queue pair. Its users are on that queue pair's thread.
+// one queue pair. Its users are on that queue pair's thread. One that is bound is destroyed before
+// the queue pair: adapters refuse, or wait, to destroy that.
 class MemoryWindow {
  public:
   virtual ~MemoryWindow() = default;

@@ -81,7 +81,7 @@ TEST_CASE("a client whose private data makes no sense is refused, and told why")
     const ConnectionEvent event = rogue.Await(ConnectionEvent::Kind::kRejected);
     CHECK_THAT(log.all(), Contains(introduction.rule));
     // As much of the reason as fits.
-    const std::string told(AsView(event.private_data));
+    const std::string told = rdma::testing::Text(event.private_data);
     CHECK(told.size() >= 20);
     CHECK_THAT(log.all(), Contains(told));
     scene.arena.ExpectAlive(scene.pair);
@@ -99,7 +99,7 @@ TEST_CASE("a server whose private data makes no sense is left, and the error say
     REQUIRE(rogue.RunUntil([&] { return dial.ended() && rogue.gone(); }));
     const absl::Status status = dial.Wait();
     CHECK(status.code() == absl::StatusCode::kUnavailable);
-    CHECK_THAT(std::string(status.message()), Contains(introduction.rule) && Contains("shm://"));
+    CHECK_THAT(std::string(status.message()), Contains(introduction.rule) && Contains("://"));
     scene.arena.ExpectAlive(scene.pair);
   }
   scene.arena.Finish();
@@ -158,10 +158,12 @@ void StopHalfWay() {
   Arena arena(subject, Layout::kTwoLoops, {}, &clock);
   const Pair pair = arena.Connect();
   const std::string name = NameOf(pair.client);
-  std::vector<softnic::FileDescriptor> silent;
+  std::vector<softnic::FileDescriptor> silent;  // of sockets: the software NIC's alone
   std::vector<std::unique_ptr<Rogue>> rogues;
   for (int i = 0; i < kHalfOpen; ++i) {
-    silent.push_back(softnic::ConnectTo(*softnic::SocketPath(folder.path(), name)).value());
+    if (!OnVerbs()) {
+      silent.push_back(softnic::ConnectTo(*softnic::SocketPath(folder.path(), name)).value());
+    }
     rogues.push_back(std::make_unique<Rogue>(arena, folder.path()));
     rogues.back()->Connect(name);
   }

@@ -21,7 +21,7 @@ std::string FreshAddress() {
 }
 
 bool Says(CompletionStatus said, CompletionStatus wanted) { return said == wanted; }
-bool BoundsWindows() { return true; }
+Traits SubjectTraits() { return {}; }
 int Slowness() { return 1; }
 
 }  // namespace farcall::rdma::testing

@@ -18,8 +18,13 @@ std::string FreshAddress();
 // Whether `said` will do where the contract's word is `wanted`: adapters differ in how exactly they
 // say what went wrong, but that it did all of them say.
 bool Says(CompletionStatus said, CompletionStatus wanted);
-// Whether a window's bounds hold. Where they do not, only its region's do.
-bool BoundsWindows();
+// What some software adapters do not keep of the contract; true of all others.
+struct Traits {
+  bool bounds_windows = true;     // else a READ by a window's key has the bounds of its region
+  bool checks_rights = true;      // of READs; else any region of the protection domain is read
+  bool negotiates_depths = true;  // else the active side is told what it asked for itself
+};
+Traits SubjectTraits();
 // Cases of many rounds divide by it, on a device that takes its time.
 int Slowness();
 

@@ -31,8 +31,14 @@ bool Says(CompletionStatus said, CompletionStatus wanted) {
          said == CompletionStatus::kRemoteOperationError;
 }
 
-// Soft-RoCE of Linux 6.1 compares a READ by a window's key with the bounds of the region.
-bool BoundsWindows() { return !SubjectDevice().capabilities().name.starts_with("rxe"); }
+// Of Linux 6.1: Soft-RoCE compares a READ by a window's key with the bounds of the region;
+// soft-iWARP does not ask whether a region may be read, and mixes up the depths of the two sides.
+Traits SubjectTraits() {
+  const std::string& name = SubjectDevice().capabilities().name;
+  const bool siw = name.starts_with("siw");
+  return {
+      .bounds_windows = !name.starts_with("rxe"), .checks_rights = !siw, .negotiates_depths = !siw};
+}
 
 int Slowness() { return 10; }  // an emulated processor
 

@@ -49,8 +49,8 @@ absl::StatusOr<HostAndPort> ParseAddress(std::string_view address) {
                       parsed.port.find_first_not_of("0123456789") == std::string::npos &&
                       std::stoul(parsed.port) <= UINT16_MAX;
   if (parsed.host.empty() || !number) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", Absl(address), "': an RDMA address is host:port, IPv6 in brackets"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", Absl(address), "': an RDMA address is host:port, IPv6 in brackets"));
   }
   return parsed;
 }

@@ -29,9 +29,8 @@ absl::StatusOr<SocketAddresses> NumericAddress(const HostAndPort& address);
 // Names, too; asks the name servers as long as that takes.
 absl::StatusOr<SocketAddresses> LookUp(const HostAndPort& address);
 // The same on a thread of its own, which calls `done`.
-absl::Status StartLookUp(
-    const HostAndPort& address,
-    absl::AnyInvocable<void(absl::StatusOr<SocketAddresses>)> done);
+absl::Status StartLookUp(const HostAndPort& address,
+                         absl::AnyInvocable<void(absl::StatusOr<SocketAddresses>)> done);
 
 // "10.0.0.7:7000"
 std::string AddressText(const sockaddr& address);

@@ -29,8 +29,7 @@ absl::StatusOr<std::shared_ptr<CompletionCore>> CompletionCore::Create(
   static std::atomic<uint32_t> next{0};
   const auto vector =
       static_cast<int>(next++ % static_cast<uint32_t>(std::max(context->num_comp_vectors, 1)));
-  ibv_cq* const queue =
-      ibv_create_cq(context, static_cast<int>(depth), nullptr, channel, vector);
+  ibv_cq* const queue = ibv_create_cq(context, static_cast<int>(depth), nullptr, channel, vector);
   if (queue == nullptr) {
     const int error = errno;
     ibv_destroy_comp_channel(channel);
@@ -76,6 +75,7 @@ size_t CompletionCore::Poll(std::span<rdma::Completion> completions) {
     }
     if (got < static_cast<int>(wanted)) break;
   }
+  if (!ready_.empty()) count += TakeReady(completions.subspan(count));
   if (count == 0 && !ending_.empty()) return TakeFlushed(completions);
   return count;
 }
@@ -94,8 +94,7 @@ size_t CompletionCore::TakeFlushed(std::span<rdma::Completion> completions) {
   const auto now = std::chrono::steady_clock::now();
   size_t count = 0;
   for (const Ending& ending : ending_) {
-    while (count < completions.size() &&
-           ending.pair->Flush(ending.side, now, completions[count])) {
+    while (count < completions.size() && ending.pair->Flush(ending.side, now, completions[count])) {
       ++count;
     }
   }

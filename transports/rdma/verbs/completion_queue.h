@@ -60,6 +60,10 @@ class CompletionCore {
   uint32_t Add(VerbsQueuePair& pair);
   // It was destroyed at the adapter: nothing of it comes any more.
   void Remove(VerbsQueuePair& pair, uint32_t place);
+  // One more for Poll.
+  void Push(const rdma::Completion& completion, const VerbsQueuePair& pair) {
+    ready_.push_back({completion, &pair});
+  }
   // It is in ERR, with requests here that the adapter may never flush.
   void AwaitFlush(VerbsQueuePair& pair, Side side);
 
@@ -87,7 +91,7 @@ class CompletionCore {
   ibv_cq* const queue_;
   std::vector<VerbsQueuePair*> pairs_;  // by place
   std::vector<uint32_t> free_places_;
-  std::deque<Ready> ready_;      // taken from the adapter, not by Poll
+  std::deque<Ready> ready_;      // taken from the adapter before, or held back
   std::vector<Ending> ending_;   // see AwaitFlush
   bool armed_ = false;           // a notice is due, or waits in the channel
   unsigned unacknowledged_ = 0;  // notices

@@ -106,17 +106,15 @@ absl::Status VerbsConnection::TryNext() {
   const VerbsOptions& options = family_->options();
   if (options.traffic_class.has_value()) {
     uint8_t traffic_class = *options.traffic_class;
-    rdma_set_option(made, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &traffic_class,
-                    sizeof traffic_class);
+    rdma_set_option(made, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &traffic_class, sizeof traffic_class);
   }
   sockaddr_storage from{};
   sockaddr* source = nullptr;
   if (!options.source_address.empty()) {
     absl::StatusOr<SocketAddresses> address = NumericAddress({options.source_address, "0"});
     if (!address.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("VerbsOptions::source_address '",
-                                                     options.source_address,
-                                                     "' is not a numeric address"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "VerbsOptions::source_address '", options.source_address, "' is not a numeric address"));
     }
     from = address->front();
     source = reinterpret_cast<sockaddr*>(&from);
@@ -314,9 +312,7 @@ void VerbsConnection::OnCmEvent(const rdma_cm_event& event) {
 
 // ---- the end ----
 
-void VerbsConnection::Disconnect() {
-  End(absl::UnavailableError("disconnected by this side"));
-}
+void VerbsConnection::Disconnect() { End(absl::UnavailableError("disconnected by this side")); }
 
 void VerbsConnection::OnQueuePairGone() {
   Disconnect();

@@ -60,9 +60,7 @@ std::string_view RemedyFor(int error) {
   }
 }
 
-std::string Words(int error) {
-  return absl::StrCat(std::strerror(error), Absl(RemedyFor(error)));
-}
+std::string Words(int error) { return absl::StrCat(std::strerror(error), Absl(RemedyFor(error))); }
 
 std::string RejectReason(int reason) {
   switch (reason) {
@@ -92,8 +90,8 @@ absl::Status SystemError(std::string_view what, int error) {
 }
 
 absl::Status RegistrationError(std::string_view adapter, size_t bytes, int error) {
-  std::string text = absl::StrCat(Absl(adapter), ": cannot register ", bytes, " bytes of memory: ",
-                                  std::strerror(error));
+  std::string text = absl::StrCat(Absl(adapter), ": cannot register ", bytes,
+                                  " bytes of memory: ", std::strerror(error));
   rlimit limit{};
   if (error == ENOMEM && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
       limit.rlim_cur != RLIM_INFINITY) {
@@ -103,8 +101,7 @@ absl::Status RegistrationError(std::string_view adapter, size_t bytes, int error
   } else if (error == ENOMEM) {
     absl::StrAppend(&text, "; the adapter has no key left, or the machine no memory");
   }
-  return absl::Status(
-      error == ENOMEM ? absl::StatusCode::kResourceExhausted : CodeOf(error), text);
+  return absl::Status(error == ENOMEM ? absl::StatusCode::kResourceExhausted : CodeOf(error), text);
 }
 
 std::string ReasonOf(const rdma_cm_event& event) {
@@ -115,9 +112,9 @@ std::string ReasonOf(const rdma_cm_event& event) {
       return absl::StrCat("there is no route for RDMA: ", Words(-event.status));
     case RDMA_CM_EVENT_REJECTED:
       // A positive status is InfiniBand's, a negative one an errno of iWARP's TCP connection.
-      return event.status > 0 ? RejectReason(event.status)
-                              : absl::StrCat("refused: ", Words(-event.status),
-                                             "; does somebody listen there?");
+      return event.status > 0
+                 ? RejectReason(event.status)
+                 : absl::StrCat("refused: ", Words(-event.status), "; does somebody listen there?");
     case RDMA_CM_EVENT_UNREACHABLE:
       return absl::StrCat("no answer: ", Words(event.status < 0 ? -event.status : ETIMEDOUT));
     default:

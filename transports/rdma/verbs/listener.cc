@@ -48,8 +48,8 @@ absl::StatusOr<std::unique_ptr<VerbsListener>> VerbsListener::Listen(
   absl::Status listening = BindAndListen(made, found->front());
   if (!listening.ok()) return Unavailable(name, listening);
   const bool v6 = address.host.find(':') != std::string::npos;
-  std::string bound = absl::StrCat(v6 ? "[" : "", address.host, v6 ? "]:" : ":",
-                                   ntohs(rdma_get_src_port(made)));
+  std::string bound =
+      absl::StrCat(v6 ? "[" : "", address.host, v6 ? "]:" : ":", ntohs(rdma_get_src_port(made)));
   return std::make_unique<VerbsListener>(std::move(family), std::move(id), std::move(bound));
 }
 

@@ -43,8 +43,8 @@ Region::~Region() {
 
 absl::StatusOr<std::unique_ptr<rdma::MemoryRegion>> Domain::Make(std::span<std::byte> memory,
                                                                  rdma::Access access, bool own) {
-  ibv_mr* const region =
-      ibv_reg_mr(core_->get(), memory.data(), memory.size(), static_cast<unsigned>(FlagsOf(access)));
+  ibv_mr* const region = ibv_reg_mr(core_->get(), memory.data(), memory.size(),
+                                    static_cast<unsigned>(FlagsOf(access)));
   if (region == nullptr) return RegistrationError(core_->adapter().name(), memory.size(), errno);
   return std::make_unique<Region>(core_, region, memory, access.remote_read, own);
 }

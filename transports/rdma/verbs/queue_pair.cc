@@ -92,11 +92,10 @@ absl::StatusOr<std::unique_ptr<VerbsQueuePair>> VerbsQueuePair::Create(
                 .max_inline_data = std::min(options.max_inline, kMaxInline)};
   wanted.qp_type = IBV_QPT_RC;
   if (const int error = CreateAtAdapter(id->get(), domain->get(), wanted); error != 0) {
-    return SystemError(
-        absl::StrCat(can.name, ": no queue pair with send and receive queues of ",
-                     options.send_depth, " and ", options.receive_depth,
-                     " (ibv_devinfo -v prints max_qp and max_qp_wr)"),
-        error);
+    return SystemError(absl::StrCat(can.name, ": no queue pair with send and receive queues of ",
+                                    options.send_depth, " and ", options.receive_depth,
+                                    " (ibv_devinfo -v prints max_qp and max_qp_wr)"),
+                       error);
   }
   return std::unique_ptr<VerbsQueuePair>(
       new VerbsQueuePair(std::move(id), std::move(domain), options, owner,
@@ -112,6 +111,7 @@ VerbsQueuePair::VerbsQueuePair(std::shared_ptr<CmId> id, std::shared_ptr<DomainC
       pair_(id_->get()->qp),
       number_(pair_->qp_num),
       max_inline_(max_inline),
+      reorders_(!domain_->adapter().capabilities().acknowledges),
       sends_(static_cast<Completions*>(options.send_queue)->core(), options.send_depth),
       receives_(static_cast<Completions*>(options.receive_queue)->core(), options.receive_depth) {
   sends_.place = sends_.completions->Add(*this);
@@ -152,8 +152,8 @@ absl::Status VerbsQueuePair::CheckLengths(const rdma::SendRequest& request) cons
     bytes += request.sges[i].length;
   }
   const bool read = request.opcode == Opcode::kRead;
-  const uint64_t most = read ? can.max_read_bytes
-                             : (request.inlined ? uint64_t{max_inline_} : can.max_send_bytes);
+  const uint64_t most =
+      read ? can.max_read_bytes : (request.inlined ? uint64_t{max_inline_} : can.max_send_bytes);
   if (request.sge_count <= (read ? can.max_read_sges : can.max_send_sges) && bytes <= most) {
     return absl::OkStatus();
   }
@@ -166,7 +166,6 @@ absl::Status VerbsQueuePair::Prepare(const rdma::SendRequest& request, ibv_send_
                                      ibv_sge* sges) {
   to.send_flags = request.signaled ? static_cast<unsigned>(IBV_SEND_SIGNALED) : 0U;
   to.sg_list = sges;
-  to.num_sge = request.sge_count;
   switch (request.opcode) {
     case Opcode::kSend:
       to.opcode = IBV_WR_SEND;
@@ -203,7 +202,15 @@ absl::Status VerbsQueuePair::Prepare(const rdma::SendRequest& request, ibv_send_
   }
   absl::Status lengths = CheckLengths(request);
   if (!lengths.ok()) return lengths;
-  for (size_t i = 0; i < request.sge_count; ++i) sges[i] = SgeOf(request.sges[i]);
+  // Without the empty ones, which some adapters take for 2 GiB, and soft-iWARP crashes on; but a
+  // READ always has a sink.
+  to.num_sge = 0;
+  for (size_t i = 0; i < request.sge_count; ++i) {
+    if (request.sges[i].length != 0) sges[to.num_sge++] = SgeOf(request.sges[i]);
+  }
+  if (to.num_sge == 0 && request.opcode == Opcode::kRead && request.sge_count != 0) {
+    sges[to.num_sge++] = SgeOf(request.sges[0]);
+  }
   return absl::OkStatus();
 }
 
@@ -247,7 +254,8 @@ absl::Status VerbsQueuePair::PostList(std::span<const rdma::SendRequest> request
 
 absl::Status VerbsQueuePair::PostSend(std::span<const rdma::SendRequest> requests, size_t& posted) {
   posted = 0;
-  if (guard_.inherited() || state_ == QueuePairState::kInit) [[unlikely]] return CannotPost();
+  if (guard_.inherited() || state_ == QueuePairState::kInit) [[unlikely]]
+    return CannotPost();
   if (state_ == QueuePairState::kError) [[unlikely]] {
     for (const rdma::SendRequest& request : requests) {
       if (!sends_.works.HasRoom()) return Full("send");
@@ -267,7 +275,8 @@ absl::Status VerbsQueuePair::PostSend(std::span<const rdma::SendRequest> request
 absl::Status VerbsQueuePair::PostReceive(std::span<const rdma::ReceiveRequest> requests,
                                          size_t& posted) {
   posted = 0;
-  if (guard_.inherited()) [[unlikely]] return Inherited();
+  if (guard_.inherited()) [[unlikely]]
+    return Inherited();
   while (posted < requests.size()) {
     const rdma::ReceiveRequest& request = requests[posted];
     if (!receives_.works.HasRoom()) return Full("receive");
@@ -297,7 +306,12 @@ absl::Status VerbsQueuePair::PostReceive(std::span<const rdma::ReceiveRequest> r
 bool VerbsQueuePair::Complete(const ibv_wc& from, AdapterWorkId id, rdma::Completion& to) {
   WorkRing& works = side_of(id.side).works;
   if (!works.Has(id.position)) return false;
-  if (from.status != IBV_WC_SUCCESS) [[unlikely]] EnterError();
+  if (from.status != IBV_WC_SUCCESS) [[unlikely]]
+    EnterError();
+  if (reorders_ && id.side == Side::kSend) {
+    HoldBack(from, id.position);
+    return false;
+  }
   const WorkRing::Work work = works.Complete(id.position);
   to.wr_id = work.wr_id;
   to.status = StatusOf(from.status);
@@ -306,6 +320,37 @@ bool VerbsQueuePair::Complete(const ibv_wc& from, AdapterWorkId id, rdma::Comple
   to.queue_pair = number_;
   to.vendor_error = from.status == IBV_WC_SUCCESS ? 0 : from.vendor_err;
   return true;
+}
+
+void VerbsQueuePair::HoldBack(const ibv_wc& from, uint32_t position) {
+  WorkRing::Work& work = sends_.works.At(position);
+  work.done = true;
+  work.status = StatusOf(from.status);
+  work.vendor_error = from.status == IBV_WC_SUCCESS ? 0 : from.vendor_err;
+  if (static_cast<int32_t>(position - furthest_done_) > 0) furthest_done_ = position;
+  ReleaseInOrder();
+}
+
+// Silent SENDs are done when a later request is; a READ never is before it says so.
+void VerbsQueuePair::ReleaseInOrder() {
+  WorkRing& works = sends_.works;
+  while (!works.empty()) {
+    const uint32_t position = works.completed();
+    const WorkRing::Work work = works.At(position);
+    const bool silent = !work.signaled && work.opcode != Opcode::kRead &&
+                        static_cast<int32_t>(furthest_done_ - position) > 0;
+    if (!work.done && !silent) return;
+    works.Complete(position);
+    if (work.done) sends_.completions->Push(CompletionOf(work), *this);
+  }
+}
+
+rdma::Completion VerbsQueuePair::CompletionOf(const WorkRing::Work& work) const {
+  return {.wr_id = work.wr_id,
+          .status = work.status,
+          .opcode = work.opcode,
+          .queue_pair = number_,
+          .vendor_error = work.vendor_error};
 }
 
 void VerbsQueuePair::EnterError() {
@@ -339,13 +384,11 @@ bool VerbsQueuePair::Flush(Side side, Clock::time_point now, rdma::Completion& t
     const uint32_t position = queue.works.completed();
     const bool withheld = static_cast<int32_t>(position - queue.withheld_from) >= 0;
     if (!withheld && now - last_word_ < kFlushGrace) return false;
-    const WorkRing::Work work = queue.works.Complete(position);
+    WorkRing::Work work = queue.works.Complete(position);
     // It was done long ago, or the adapter would have said that it failed.
-    if (!withheld && !work.signaled) continue;
-    to = {.wr_id = work.wr_id,
-          .status = CompletionStatus::kFlushed,
-          .opcode = work.opcode,
-          .queue_pair = number_};
+    if (!withheld && !work.signaled && !work.done) continue;
+    if (!work.done) work.status = CompletionStatus::kFlushed;
+    to = CompletionOf(work);
     return true;
   }
   return false;

@@ -1,7 +1,8 @@
 // A queue pair of an adapter. On one thread, together with its completion queues.
 //
 // What adapters differ in is made up for here: depths are as asked for and not rounded up, a
-// completion in error knows its request, what is posted in ERR is flushed (into shared memory of
+// completion in error knows its request, a SEND does not complete before a READ that was posted
+// first, what is posted in ERR is flushed (into shared memory of
 // some software adapters one can post and will never hear of it), and completions vanish with the
 // queue pair.
 
@@ -82,6 +83,9 @@ class VerbsQueuePair : public rdma::QueuePair {
   absl::Status CheckLengths(const rdma::SendRequest& request) const;
   absl::Status CannotPost() const;
   absl::Status Full(std::string_view which) const;
+  void HoldBack(const ibv_wc& from, uint32_t position);
+  void ReleaseInOrder();
+  rdma::Completion CompletionOf(const WorkRing::Work& work) const;
   void EnterError();
   // In ERR.
   void Withhold(Queue& queue, Side side, WorkRing::Work work);
@@ -94,9 +98,11 @@ class VerbsQueuePair : public rdma::QueuePair {
   QueuePairOwner* owner_;
   ibv_qp* const pair_;
   const uint32_t number_, max_inline_;
+  const bool reorders_;  // iWARP: a SEND completes when it is on its way, before earlier READs
   rdma::QueuePairState state_ = rdma::QueuePairState::kInit;
   bool failed_ = false;  // the adapter was told
   Queue sends_, receives_;
+  uint32_t furthest_done_ = 0;  // reorders_: position of a send
   Clock::time_point last_word_;  // in ERR: the adapter's last completion
 };
 

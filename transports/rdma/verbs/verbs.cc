@@ -85,9 +85,8 @@ absl::StatusOr<std::shared_ptr<Adapter>> Choose(
         absl::StrCat("no RDMA adapter has an active port: ", names,
                      "; 'rdma link' and 'ip link' say what their ports are waiting for"));
   }
-  return absl::UnavailableError(
-      absl::StrCat("there is no RDMA adapter '", name, "' (VerbsOptions::adapter); there are: ",
-                   names));
+  return absl::UnavailableError(absl::StrCat("there is no RDMA adapter '", name,
+                                             "' (VerbsOptions::adapter); there are: ", names));
 }
 
 absl::Status CheckOptions(const VerbsOptions& options) {

@@ -20,6 +20,10 @@ class WorkRing {
     uint64_t wr_id = 0;
     rdma::Opcode opcode = rdma::Opcode::kReceive;
     bool signaled = true;
+    // What the adapter said of it before it was its turn.
+    bool done = false;
+    rdma::CompletionStatus status = rdma::CompletionStatus::kSuccess;
+    uint32_t vendor_error = 0;
   };
 
   explicit WorkRing(uint32_t depth)
@@ -40,11 +44,11 @@ class WorkRing {
     completed_ = position + 1;
     return At(position);
   }
+  // One that Has.
+  Work& At(uint32_t position) { return works_[position & (works_.size() - 1)]; }
   bool Has(uint32_t position) const { return position - completed_ < posted_ - completed_; }
 
  private:
-  Work& At(uint32_t position) { return works_[position & (works_.size() - 1)]; }
-
   const uint32_t depth_;
   uint32_t posted_ = 0, completed_ = 0;
   std::vector<Work> works_;

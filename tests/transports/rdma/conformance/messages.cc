@@ -164,10 +164,11 @@ TEST_CASE("a message longer than its receive ends the connection, and both sides
   CHECK(received.wr_id == 1);
   CHECK(Says(received.status, CompletionStatus::kLocalLengthError));
   CHECK(pair.passive.NextCompletion(pair.active).status == CompletionStatus::kFlushed);
+  CHECK(pair.passive.pair->state() == QueuePairState::kError);
+  if (!SubjectDevice().capabilities().acknowledges) return;
   CHECK(Says(pair.active.NextCompletion(pair.passive).status,
              CompletionStatus::kRemoteInvalidRequest));
   CHECK(pair.active.pair->state() == QueuePairState::kError);
-  CHECK(pair.passive.pair->state() == QueuePairState::kError);
 }
 
 TEST_CASE("a request beyond what was granted is not taken, and those before it are") {

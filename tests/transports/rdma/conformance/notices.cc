@@ -68,7 +68,10 @@ TEST_CASE("flushes and disconnects are noticed") {
   pair.active.pair->Fail();
   CHECK(Readable(pair.active.queue->fd(), kPatienceMs));
   REQUIRE(pair.passive.queue->Arm());
-  CHECK_FALSE(Readable(pair.passive.channel->fd(), 0));
+  // Over TCP (iWARP) the failure itself ends the connection.
+  if (SubjectDevice().capabilities().acknowledges) {
+    CHECK_FALSE(Readable(pair.passive.channel->fd(), 0));
+  }
   pair.active.id->Disconnect();
   REQUIRE(Readable(pair.passive.channel->fd(), kPatienceMs));
   CHECK(pair.passive.NextEvent(pair.active).kind == ConnectionEvent::Kind::kDisconnected);

@@ -37,21 +37,24 @@ TEST_CASE("the receive queue has its depth, and a slot is free when its completi
 TEST_CASE("in ERR everything outstanding and everything posted later is flushed, once each") {
   Pair pair(SubjectDevice(), FreshAddress(), {}, {.rnr_retry = 7});
   for (uint64_t i = 0; i < 5; ++i) pair.active.Receive(i, 0, 64);
-  for (uint64_t i = 10; i < 15; ++i) pair.active.Send(i, 0, 8, i % 2 == 0);
+  // Without acknowledgements they are done before they are received.
+  const uint64_t sends = SubjectDevice().capabilities().acknowledges ? 5 : 0;
+  for (uint64_t i = 10; i < 10 + sends; ++i) pair.active.Send(i, 0, 8, i % 2 == 0);
   pair.active.pair->Fail();
   pair.active.pair->Fail();
   CHECK(pair.active.pair->state() == QueuePairState::kError);
   pair.active.Receive(5, 0, 64);
   pair.active.Send(15, 0, 8, false);
   std::vector<bool> seen(16);
-  for (int i = 0; i < 12; ++i) {
+  for (uint64_t i = 0; i < 7 + sends; ++i) {
     const Completion flushed = pair.active.NextCompletion(pair.passive);
     CHECK(flushed.status == CompletionStatus::kFlushed);
     REQUIRE(flushed.wr_id < seen.size());
     CHECK_FALSE(seen[flushed.wr_id]);
     seen[flushed.wr_id] = true;
   }
-  CHECK(pair.Quiet());
+  pair.Quiet();
+  CHECK(pair.active.completions.empty());
 }
 
 TEST_CASE("sends to a peer in ERR are not answered") {
