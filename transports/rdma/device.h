@@ -248,8 +248,8 @@ class ConnectionId {
   virtual absl::Status Reject(std::span<const std::byte> private_data) = 0;
   // Ends an established connection: both queue pairs go to ERR, both sides see kDisconnected.
   virtual void Disconnect() = 0;
-  // Where its coming events go, if not to the channel that it was made on: before Connect or Accept.
-  // Called by the thread of the new channel, which has the id from then on.
+  // Where its coming events go, if not to the channel that it was made on: before Connect or
+  // Accept. Called by the thread of the new channel, which has the id from then on.
   virtual absl::Status MoveTo(class EventChannel& channel) = 0;
   virtual std::string peer() const = 0;  // for people
 };
