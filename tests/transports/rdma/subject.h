@@ -23,6 +23,7 @@ struct Traits {
   bool bounds_windows = true;     // else a READ by a window's key has the bounds of its region
   bool checks_rights = true;      // of READs; else any region of the protection domain is read
   bool negotiates_depths = true;  // else the active side is told what it asked for itself
+  bool empty_reads = true;        // of 0 bytes, between others
 };
 Traits SubjectTraits();
 // Cases of many rounds divide by it, on a device that takes its time.

@@ -31,13 +31,16 @@ bool Says(CompletionStatus said, CompletionStatus wanted) {
          said == CompletionStatus::kRemoteOperationError;
 }
 
-// Of Linux 6.1: Soft-RoCE compares a READ by a window's key with the bounds of the region;
-// soft-iWARP does not ask whether a region may be read, and mixes up the depths of the two sides.
+// Of Linux 6.1: Soft-RoCE compares a READ by a window's key with the bounds of the region.
+// Soft-iWARP does not ask whether a region may be read, mixes up the depths of the two sides, and
+// takes the answer to the next READ for that to an empty one.
 Traits SubjectTraits() {
   const std::string& name = SubjectDevice().capabilities().name;
   const bool siw = name.starts_with("siw");
-  return {
-      .bounds_windows = !name.starts_with("rxe"), .checks_rights = !siw, .negotiates_depths = !siw};
+  return {.bounds_windows = !name.starts_with("rxe"),
+          .checks_rights = !siw,
+          .negotiates_depths = !siw,
+          .empty_reads = !siw};
 }
 
 int Slowness() { return 10; }  // an emulated processor

@@ -46,6 +46,8 @@ std::string_view RemedyFor(int error) {
     case ENODEV:
       return ": the interface that leads there has no RDMA adapter ('rdma link' lists those that "
              "have)";
+    case ECONNREFUSED:
+      return ": nobody listens there";
     case EADDRINUSE:
       return ": somebody listens there already";
     case EADDRNOTAVAIL:
@@ -112,9 +114,8 @@ std::string ReasonOf(const rdma_cm_event& event) {
       return absl::StrCat("there is no route for RDMA: ", Words(-event.status));
     case RDMA_CM_EVENT_REJECTED:
       // A positive status is InfiniBand's, a negative one an errno of iWARP's TCP connection.
-      return event.status > 0
-                 ? RejectReason(event.status)
-                 : absl::StrCat("refused: ", Words(-event.status), "; does somebody listen there?");
+      return event.status > 0 ? RejectReason(event.status)
+                              : absl::StrCat("refused: ", Words(-event.status));
     case RDMA_CM_EVENT_UNREACHABLE:
       return absl::StrCat("no answer: ", Words(event.status < 0 ? -event.status : ETIMEDOUT));
     default:

@@ -139,6 +139,7 @@ class Game {
     posted.opcode = Opcode::kRead;
     if (!Prepare(mine, posted)) return;
     posted.signaled = true;
+    if (posted.bytes == 0 && !SubjectTraits().empty_reads) posted.bytes = 1;
     posted.sink = (read_count_[&mine - players_]++ % kDepth) * kSlot;
     posted.from = kConstant + random_() % kSlot;
     mine.end.Read(posted.wr_id, posted.sink, posted.bytes, other.end.address(posted.from),

@@ -75,7 +75,8 @@ TEST_CASE("flushes and disconnects are noticed") {
   pair.active.id->Disconnect();
   REQUIRE(Readable(pair.passive.channel->fd(), kPatienceMs));
   CHECK(pair.passive.NextEvent(pair.active).kind == ConnectionEvent::Kind::kDisconnected);
-  CHECK(Readable(pair.passive.queue->fd(), kPatienceMs));
+  // What was flushed before it was armed is there already.
+  CHECK((!pair.passive.completions.empty() || Readable(pair.passive.queue->fd(), kPatienceMs)));
 }
 
 // One side of a ping-pong that sleeps when it has polled in vain for a while.
