@@ -149,7 +149,11 @@ void Rogue::Turn() {
     OnCompletion(end.completions.front());
   }
   for (const ConnectionEvent& event : end.events) {
-    if (event.kind == ConnectionEvent::Kind::kDisconnected) gone_ = true;
+    // Who is given up before it took the answer is told so in other words.
+    if (event.kind == ConnectionEvent::Kind::kDisconnected ||
+        (OnVerbs() && event.kind == ConnectionEvent::Kind::kUnreachable)) {
+      gone_ = true;
+    }
   }
 }
 
