@@ -27,8 +27,7 @@ std::shared_ptr<Transport> MakeVerbsTransport(VerbsTransportOptions options = {}
 // Why Connect of such a transport cannot reach `endpoint` from this machine, as far as that is
 // known without asking anybody: INVALID_ARGUMENT, another scheme, no host, port 0 or options out of
 // bounds; otherwise as verbs::MakeVerbsDevice.
-absl::Status CheckVerbsEndpoint(const Endpoint& endpoint,
-                                const verbs::VerbsOptions& options = {});
+absl::Status CheckVerbsEndpoint(const Endpoint& endpoint, const verbs::VerbsOptions& options = {});
 
 }  // namespace farcall
 

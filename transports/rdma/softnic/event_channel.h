@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "farcall/transports/rdma/device.h"
-#include "farcall/transports/rdma/softnic/file_descriptor.h"
 #include "farcall/transports/rdma/fork_guard.h"
+#include "farcall/transports/rdma/softnic/file_descriptor.h"
 
 namespace farcall::softnic {
 

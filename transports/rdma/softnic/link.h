@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "farcall/transports/rdma/softnic/file_descriptor.h"
 #include "farcall/transports/rdma/fork_guard.h"
+#include "farcall/transports/rdma/softnic/file_descriptor.h"
 #include "farcall/transports/rdma/softnic/packet.h"
 
 namespace farcall::softnic {

@@ -102,7 +102,7 @@ class VerbsQueuePair : public rdma::QueuePair {
   rdma::QueuePairState state_ = rdma::QueuePairState::kInit;
   bool failed_ = false;  // the adapter was told
   Queue sends_, receives_;
-  uint32_t furthest_done_ = 0;  // reorders_: position of a send
+  uint32_t furthest_done_ = 0;   // reorders_: position of a send
   Clock::time_point last_word_;  // in ERR: the adapter's last completion
 };
 
