@@ -55,12 +55,12 @@ write_initramfs() {
   rm -rf "$stage"
 }
 
-# qemu <seconds> argument...: one guest, to its end. It ends when its time is up, when this shell is
-# told to end, and when this shell is killed.
+# qemu <seconds> argument...: becomes one guest (call it in a subshell). It ends when its time is
+# up, when it is told to, and when whoever started it is killed.
 qemu() {
   seconds=$1
   shift
-  setpriv --pdeathsig KILL timeout --foreground -k 10 "$seconds" \
+  exec setpriv --pdeathsig KILL timeout --foreground -k 10 "$seconds" \
     setpriv --pdeathsig KILL qemu-system-x86_64 -no-user-config -nodefaults -display none \
     -no-reboot -machine q35 -accel tcg,thread=multi -cpu max -smp 2 \
     -m "${FARCALL_GUEST_MEMORY:-1024}" -kernel "$kernel/vmlinux" -initrd "$run/initramfs" \

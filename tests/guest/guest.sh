@@ -18,7 +18,6 @@ cd /tmp
 
 # Lines of the kernel's log that fail a run, whatever the programs say.
 trouble='BUG:|Oops|WARNING:|Call Trace|general protection|blocked for more than|refcount_t'
-status=/run/farcall-guest.status
 
 report() { echo "$*" >/dev/ttyS1; }
 
@@ -33,6 +32,7 @@ set_limits() {
 }
 
 make_interface() {
+  hostname farcall-guest
   ip link set lo up
   # With 9000 bytes a packet rxe takes its largest path MTU, 4096.
   [ -e /sys/class/net/v0 ] || ip link add v0 mtu 9000 type veth peer name v1 mtu 9000
@@ -48,15 +48,15 @@ make_device() {
   [ -e "/sys/class/infiniband/${device}0" ] || rdma link add "${device}0" type "$device" netdev v0
 }
 
-# What the processes of the job in session $1 stand still on.
+# What the processes of session $1 are at.
 show_stuck() {
-  echo "farcall-guest: $limit s are over; what stands where:"
-  ps -o pid,tid,stat,wchan:32,args -L -s "$1"
-  for thread in $(ps -o tid= -L -s "$1"); do
-    echo "-- $thread $(cat "/proc/$thread/comm") in the kernel:"
+  echo "farcall-guest: $limit s are over; its threads, and where those that nothing wakes are:"
+  ps -o pid,tid,stat,wchan:24,comm -L -s "$1"
+  for thread in $(ps -o tid=,stat= -L -s "$1" | sed -n 's/^ *\([0-9]*\) D.*/\1/p'); do
+    echo "$thread:"
     cat "/proc/$thread/stack"
   done
-} 2>/dev/null
+}
 
 # Kills the session $1; fails when the kernel does not let it go.
 kill_session() {
@@ -71,18 +71,19 @@ kernel_trouble() { dmesg | tail -n "+$((dmesg_lines + 1))" | grep -m 1 -E "$trou
 
 # Sets $end.
 run_job() {
-  mkfifo "$status"
+  now=/run/farcall-guest/${job##*/}
+  mkdir -p "$now"
+  mkfifo "$now/status"
   dmesg_lines=$(dmesg | wc -l)
   (
-    setsid sh -c 'echo $$ >/run/farcall-guest.session; exec "$@"' sh "$@" </dev/null
-    echo $? >"$status"
+    setsid sh -c 'echo $$ >"$0"; exec "$@"' "$now/session" "$@" </dev/null
+    echo $? >"$now/status"
   ) >>"$log" 2>&1 &
-  code=$(timeout "$limit" cat "$status") || code=late
-  session=$(cat /run/farcall-guest.session)
-  rm "$status"
+  code=$(timeout "$limit" cat "$now/status") || code=late
+  session=$(cat "$now/session")
   case $code in
     0) end=passed ;;
-    late) end="failed: not done after $limit s"; show_stuck "$session" >>"$log" ;;
+    late) end="failed: not done after $limit s"; show_stuck "$session" >>"$log" 2>&1 ;;
     126|127) end="failed: cannot be run (exit status $code)" ;;
     1[3-9]?) end="failed: killed by SIG$(kill -l $((code - 128)))" ;;
     *) end="failed: exit status $code" ;;
