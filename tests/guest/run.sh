@@ -52,30 +52,11 @@ case $device in
   *) fail "unknown device '$device'; there are rxe, siw and both" ;;
 esac
 
-# Prints the path of a program, or the name itself if it is a command.
-find_program() {
-  for candidate in "$build/bin/tests/$1" "$build/bin/$1" "$here/checks/$1"; do
-    [ ! -x "$candidate" ] || { echo "$candidate"; return; }
-  done
-  case $1 in
-    /*) [ -x "$1" ] && echo "$1" ;;
-    */*) [ -x "$1" ] && echo "$PWD/$1" ;;
-    *) PATH=$PATH:/usr/sbin:/sbin command -v "$1" ;;
-  esac
-}
-
 # add_job <limit> <program> args...
 add_job() {
   number=$((number + 1))
-  job=$run/jobs/$(printf '%02d' "$number")
-  program=$(find_program "$2") || fail "no program '$2': neither a file nor below $build/bin"
   total=$((total + $1 + 15))
-  { echo "limit=$1"
-    shift
-    echo "name=$(quote "$*")"
-    shift
-    echo "set -- $(quote "$program" "$@")"; } >"$job"
-  : >"$job.log"
+  write_job "$run/jobs/$(printf '%02d' "$number")" "$@"
 }
 
 # Reads the list: a line is the devices (rxe, siw, both), a limit in seconds, and the program with
@@ -105,6 +86,10 @@ judge() {
     [ "$live" = 1 ] || tail -n 60 "$job.log" >&2
     [ -e "$run/done" ] || break
   done
+  if [ "$bad" = 0 ] && [ -s "$run/trouble" ]; then
+    bad=1
+    say "--- the kernel says: $(cat "$run/trouble"); see $run/dmesg"
+  fi
   if [ ! -e "$run/done" ]; then
     bad=1
     say "--- the guest did not come to its end; the last lines of its console, $run/console.log:"
@@ -114,6 +99,9 @@ judge() {
 
 run_guest() {
   make_folder "$device"
+  run=$folder
+  write_settings title="$device" device="$device" mode="$mode" \
+    address=198.51.100.1 peer=198.51.100.1
   number=0
   total=$boot
   live=0
@@ -125,7 +113,6 @@ run_guest() {
   else
     add_list
   fi
-  write_settings device="$device" address=198.51.100.1 peer=198.51.100.1 mode="$mode"
   write_initramfs
   if [ "$mode" = shell ]; then
     say "the console is in $run/console.log; Ctrl-A x kills the guest"
