@@ -3,6 +3,7 @@
 
 set -eu
 rping -s -C 100 -a "$FARCALL_GUEST_ADDRESS" &
-sleep 1
+server=$!
+"${0%/*}/await_listener.sh"
 rping -c -C 100 -a "$FARCALL_GUEST_PEER_ADDRESS" -v | tail -n 3
-wait $!
+wait "$server"
