@@ -169,7 +169,8 @@ absl::Status Wire::MeetPeer(const ConnectionEvent& event) {
       IncomingTransfers::Limits{.max_open = ours.max_transfers,
                                 .max_announced_bytes = options.limits.max_announced_bytes},
       count_from);
-  reads_.emplace(depth, options.chunk_bytes);
+  reads_.emplace(
+      depth, static_cast<uint32_t>(std::min<uint64_t>(options.chunk_bytes, can.max_read_bytes)));
   return absl::OkStatus();
 }
 
@@ -405,6 +406,7 @@ void Wire::DestroyQueuePair() {
     device_->Forget(*id_);
     id_->Disconnect();
   }
+  if (windows_.has_value()) windows_->Clear();
   pair_.reset();
   id_.reset();
   number_ = 0;

@@ -170,7 +170,7 @@ class SoftQueuePair : public rdma::QueuePair {
   void CompleteReceive(rdma::CompletionStatus status, uint32_t bytes);
 
   // Constant after construction.
-  const ForkGuard guard_;
+  const rdma::ForkGuard guard_;
   const std::shared_ptr<DeviceCore> device_;
   const std::shared_ptr<DomainCore> domain_;
   const std::shared_ptr<CompletionCore> send_queue_, receive_queue_;
