@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs the packages of .ci/packages that are missing. Called by tests/run.sh and bench/demo.sh.
+# Installs the packages of a list that are missing. Called by tests/run.sh and bench/demo.sh.
 #
-#   sh .ci/setup.sh
+#   sh .ci/setup.sh [FILE]    the list: .ci/packages, or another one like it
 #
 # Needs Debian 12 and root or sudo; well under a second when nothing is missing. Runs before
 # anything is installed: plain POSIX sh, with what a minimal Debian has (dpkg, apt, sed).
@@ -9,7 +9,7 @@
 
 set -eu
 
-packages_file=$(dirname "$0")/packages
+packages_file=${1:-$(dirname "$0")/packages}
 
 say() { echo "setup: $*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -53,7 +53,7 @@ install() { apt install -y --no-install-recommends $list; }
 
 [ "${FARCALL_SKIP_SETUP:-0}" != 1 ] || exit 0
 command -v dpkg-query >/dev/null 2>&1 && command -v apt-get >/dev/null 2>&1 ||
-  fail "no dpkg here; install what .ci/packages lists by hand and set FARCALL_SKIP_SETUP=1"
+  fail "no dpkg here; install what $packages_file lists by hand and set FARCALL_SKIP_SETUP=1"
 
 list=$(missing)
 [ -n "$list" ] || exit 0
