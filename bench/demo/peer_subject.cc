@@ -14,6 +14,7 @@ namespace {
 // All that there may be, in the order in which they run.
 constexpr PeerName kPeers[] = {
     {"peer/ucx-shm", "memory", Mode::kBusy, "farcall_peer_ucx", "shm", "libucx-dev"},
+    {"peer/ucx-tcp", "kernel", Mode::kBusy, "farcall_peer_ucx", "tcp", "libucx-dev"},
 };
 
 // The largest of the demo's sizes that UCX sends eagerly over shared memory is 4 KiB.

@@ -82,6 +82,10 @@ class PeerCalls {
   std::optional<Recorder> recorder_;  // once each slot has had its first call
 };
 
+// From now on the sockets of this process have measure/socket_options.h's congestion control, its
+// libraries' included.
+void UseOneCongestionControl();
+
 class Peer {
  public:
   virtual ~Peer() = default;

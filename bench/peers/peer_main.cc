@@ -115,6 +115,7 @@ std::optional<int> Run(std::span<const char* const> arguments) {
 
 int main(int argc, char** argv) {
   farcall::bench::KeepHeap();
+  farcall::bench::UseOneCongestionControl();
   const std::span<const char* const> arguments(argv + 1, static_cast<size_t>(argc - 1));
   if (const std::optional<int> status = farcall::bench::Run(arguments)) return *status;
   std::fputs(farcall::bench::kUsage, stderr);

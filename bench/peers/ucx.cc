@@ -30,10 +30,11 @@ constexpr int kLooksPerClockRead = 4096;
 struct Variant {
   std::string_view name;
   const char* transports;  // UCX_TLS
+  const char* devices;     // UCX_NET_DEVICES
 };
 // 'sm', all of shared memory, would have large bodies by CMA, which takes 1.5 to 2 times as long as
 // a body that is read where UCX put it.
-constexpr Variant kVariants[] = {{"shm", "posix"}};
+constexpr Variant kVariants[] = {{"shm", "posix", "all"}, {"tcp", "tcp", "lo"}};
 
 absl::Status Failed(const char* what, ucs_status_t status) {
   return absl::UnavailableError(std::string("UCX: ") + what + ": " + ucs_status_string(status));
@@ -67,7 +68,7 @@ class End {
   // KeepAsBody.
   using OnMessage = std::function<void(std::span<const uint8_t> body, ucp_ep_h from)>;
 
-  explicit End(const char* transports) : transports_(transports) {}
+  explicit End(const Variant& variant) : variant_(variant) {}
   End(const End&) = delete;
   End& operator=(const End&) = delete;
   ~End() {
@@ -83,7 +84,8 @@ class End {
     ucp_config_t* config = nullptr;
     ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
     if (status != UCS_OK) return Failed("ucp_config_read", status);
-    status = ucp_config_modify(config, "TLS", transports_);
+    status = ucp_config_modify(config, "TLS", variant_.transports);
+    if (status == UCS_OK) status = ucp_config_modify(config, "NET_DEVICES", variant_.devices);
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_AM;
@@ -260,7 +262,7 @@ class End {
     if (arrived_.data != nullptr) free_.push_back(std::exchange(arrived_, {}));
   }
 
-  const char* const transports_;
+  const Variant& variant_;
   size_t body_bytes_ = 0;
   OnMessage on_message_;
   ucp_context_h context_ = nullptr;
@@ -282,7 +284,7 @@ class Ucx final : public Peer {
 
   absl::Status Serve(const PeerSizes& sizes,
                      const std::function<void(const std::string&)>& listening) override {
-    End end(variant_.transports);
+    End end(variant_);
     const PeerAnswers answers(sizes);
     absl::Status status;
     absl::Status opened = end.Open(
@@ -306,7 +308,7 @@ class Ucx final : public Peer {
 
   absl::Status Call(const std::string& address, PeerCalls& calls) override {
     const PeerSizes& sizes = calls.sizes();
-    End end(variant_.transports);
+    End end(variant_);
     std::vector<End::Body> requests;
     ucp_ep_h server = nullptr;
     size_t under_way = sizes.outstanding;
