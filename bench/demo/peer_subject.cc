@@ -11,10 +11,14 @@
 namespace farcall::bench {
 namespace {
 
+constexpr char kGrpcPackages[] = "libgrpc++-dev, libprotobuf-dev and protobuf-compiler-grpc";
+
 // All that there may be, in the order in which they run.
 constexpr PeerName kPeers[] = {
     {"peer/ucx-shm", "memory", Mode::kBusy, "farcall_peer_ucx", "shm", "libucx-dev"},
     {"peer/ucx-tcp", "kernel", Mode::kBusy, "farcall_peer_ucx", "tcp", "libucx-dev"},
+    {"peer/grpc-callback", "kernel", Mode::kEvent, "farcall_peer_grpc", "callback", kGrpcPackages},
+    {"peer/grpc-sync", "kernel", Mode::kEvent, "farcall_peer_grpc", "sync", kGrpcPackages},
 };
 
 // The largest of the demo's sizes that UCX sends eagerly over shared memory is 4 KiB.
@@ -80,7 +84,7 @@ PeersHere FindPeers(const std::string& folder, std::optional<int> server_core) {
     const absl::StatusOr<std::string> about = peer->About();
     if (!about.ok()) {
       here.left_out.push_back(left_out + std::string(about.status().message()) + "; install " +
-                              name.package + " and build target farcall_peers");
+                              name.packages + " and build target farcall_peers");
       continue;
     }
     const absl::Status called = peer->Run(FirstCall(), server_core).status();

@@ -18,9 +18,9 @@ struct PeerName {
   const char* transport;
   const char* device;
   Mode mode;
-  const char* program;  // beside the demo
-  const char* variant;  // its argument
-  const char* package;  // without which it is not built
+  const char* program;   // beside the demo
+  const char* variant;   // its argument
+  const char* packages;  // without which it is not built
 };
 
 // A process for each side; the client's has the core of the calling thread.
