@@ -5,7 +5,8 @@
 // wire_send.cc: what leaves; wire_transfers.cc: rendezvous, both ways.
 //
 // Everything runs on the driver of the loop. Callbacks of the user run from completions (messages
-// that are here), from Flush at the end of the turn, and from Resume.
+// that are here, payloads that the peer has read), from Flush at the end of the turn, and from
+// Resume.
 
 #ifndef FARCALL_TRANSPORTS_RDMA_WIRE_H_
 #define FARCALL_TRANSPORTS_RDMA_WIRE_H_
@@ -155,6 +156,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   // ---- receiving (wire_receive.cc) ----
   void OnArrival(Arrival arrival);
   void TakeIn(Arrival arrival);
+  void Finish();
   absl::Status PostReceive(uint32_t buffer);
   bool OnMessage(const Envelope& envelope, Arrival arrival);
   absl::Status OnRts(const Envelope& envelope, std::span<const std::byte> received);

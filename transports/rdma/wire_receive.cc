@@ -63,6 +63,7 @@ void Wire::TakeIn(Arrival arrival) {
   }
   if (!lent) receives_->Return(arrival.buffer);
   if (!status.ok() && !shut_) return Violation(status);
+  if (envelope.kind == Kind::kFin) Finish();
   if (shut_) return;
   // A MESSAGE alone changes nothing that would have to leave.
   if (envelope.kind == Kind::kRts || envelope.kind == Kind::kFin ||
@@ -70,6 +71,14 @@ void Wire::TakeIn(Arrival arrival) {
       credits_->CreditDue() || !abandoned_.empty()) {
     FlushSoon();
   }
+}
+
+// What a FIN ends is over before what comes behind it: a peer that sends the next request right
+// after the FIN of a reply finds room for another reply, however much of a batch has arrived.
+void Wire::Finish() {
+  if (shut_) return;
+  Perform();
+  if (!shut_) RunDones();
 }
 
 // True: the message keeps the buffer.
