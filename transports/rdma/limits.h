@@ -52,6 +52,13 @@ inline constexpr uint32_t kDefaultTransfers = 1024;  // as TransportLimits::max_
 // A READ asks for this much: large enough that its fixed cost is lost in the noise, small enough
 // that what comes after it does not wait long (at 10 GB/s, 26 us).
 inline constexpr uint32_t kDefaultChunk = 256 << 10;
+// READs of large payloads that are out ask for this much together, or for two chunks: what a link
+// of 400 Gbit/s carries in 20 us. Beyond it nothing gets faster, and more payloads have memory.
+inline constexpr uint32_t kReadAhead = 1 << 20;
+// A large payload reads this much before the next one begins. Most are over then, and their memory
+// is used again while it is in the cache: 1 MiB payloads, eight at once, arrive 1.4 times as fast
+// as when all are read side by side. The others wait for 0.2 ms of a memcpy.
+inline constexpr uint32_t kFirstTurnBytes = 2 << 20;
 // What any device reads in one go.
 inline constexpr uint32_t kMaxChunk = uint32_t{1} << 30;
 

@@ -431,7 +431,7 @@ void Wire::DestroyQueuePair() {
 
 void Wire::KeepHouse() {
   if (!live()) return;
-  const bool wants_memory = incoming_->waiting();
+  const bool wants_memory = incoming_->starved();
   if (!wants_memory && outgoing_->zombie_bytes() == 0) return;
   const TimePoint when = loop_.now() + (wants_memory ? kMemoryRetry : kZombieCheck);
   if (housekeeping_timer_.armed() && housekeeping_timer_.deadline() <= when) return;

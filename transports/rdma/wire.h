@@ -201,7 +201,8 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   void PerformOutgoing(OutgoingTransfers::Action& action);
   void PerformIncoming(IncomingTransfers::Action& action);
   void Revoke(uint32_t transfer);
-  void FindMemory();
+  void BeginReading();
+  bool FindMemory();
   absl::Status FindSink(uint32_t transfer, uint64_t bytes, Buffer& part);
   bool FindForeignSink(uint32_t transfer, Buffer& part);
   void StartReads(uint32_t transfer, ReadSegments segments);

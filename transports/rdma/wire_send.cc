@@ -79,10 +79,7 @@ void Wire::Flush() {
   if (shut_ || !outgoing_.has_value()) return;
   TellAbandoned();
   Perform();
-  if (!shut_ && incoming_->waiting()) {
-    FindMemory();
-    Perform();
-  }
+  BeginReading();
   if (!shut_ && cause_.ok()) {
     PostAll();
     KeepHouse();
