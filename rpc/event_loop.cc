@@ -311,7 +311,6 @@ void EventLoop::AddAsyncWork() { state_->AddAsyncWork(); }
 void EventLoop::RemoveAsyncWork() { state_->async_work.fetch_sub(1); }
 
 TimePoint EventLoop::now() const { return state_->Now(); }
-TimePoint EventLoop::recent() const { return state_->Recent(); }
 TimerWheel& EventLoop::timers() { return state_->timers; }
 void EventLoop::RunAtEndOfTurn(LoopTask& task) { state_->AddToEndOfTurn(task); }
 void EventLoop::CancelEndOfTurn(LoopTask& task) { state_->CancelEndOfTurn(task); }

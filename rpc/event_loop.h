@@ -188,9 +188,6 @@ class EventLoop {
 
   // The time of this turn: read when first asked for, the same until the turn ends.
   TimePoint now() const;
-  // The same without reading the clock in a loop that spins: it was read ahead, some turns before
-  // that found nothing. For what may begin a moment too early, such as a time limit.
-  TimePoint recent() const;
   // Fire when they are due; in a loop that was held up for long (a stopped process, a suspended
   // machine, a handler that blocked) after a look at what its sockets got meanwhile.
   TimerWheel& timers();

@@ -112,7 +112,6 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   void CancelEndOfTurn(LoopTask& task);
   void RemovePoller(Poller& poller);
   TimePoint Now();
-  TimePoint Recent();
 
   // ---- helper (loop_helper.cc) ----
   void StartHelper(std::shared_ptr<LoopState> self);
@@ -161,8 +160,6 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   bool pollers_removed = false;
   TimePoint now_value{};
   bool now_read = false;
-  TimePoint recent_value{};  // of this turn or some turns before, while recent_kept
-  bool recent_kept = false;
   uint64_t turns = 0;
   // Beside pollers: when Asio was looked at, and how long after that the next look is due.
   TimePoint last_asio_poll{};

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "farcall/rpc/loop_state.h"
 
 namespace farcall {
@@ -15,9 +14,6 @@ namespace {
 // Reading the clock costs about as much as polling an empty completion queue; at some tens of
 // nanoseconds a spin this is still far finer than a tick of the wheel.
 constexpr uint64_t kSpinsPerClockRead = 16;
-// A spinning driver reads the clock ahead, while nobody waits, for Recent: once in so many turns
-// that found nothing, some tenths of a microsecond.
-constexpr uint64_t kSpinsPerRecent = 4;
 // An io_context::poll is a system call. Beside pollers there is a pause before each: a short one
 // while sockets have something, twice as long each time that they have nothing. It is one of time,
 // not of turns, so that sockets are looked at however long turns are.
@@ -68,8 +64,6 @@ TimePoint LoopState::Now() {
   return now_value;
 }
 
-TimePoint LoopState::Recent() { return recent_kept && !now_read ? recent_value : Now(); }
-
 bool LoopState::ShouldLeave(const BlockingTask* task) const {
   if (task != nullptr) return task->finished_;
   if (stopping.load(std::memory_order_relaxed)) return true;
@@ -106,13 +100,10 @@ void LoopState::DriveFor(BlockingTask& task, bool start) noexcept {
 void LoopState::Drive(const BlockingTask* task) noexcept {
   SpinBudget budget(spin);
   bool spinning = Spins(task);
-  size_t work = 1;
-  const absl::Cleanup leave = [this] { recent_kept = false; };
   while (true) {
-    if (spinning && (work != 0 || turns % kSpinsPerRecent == 0)) recent_value = clock.Now();
-    recent_kept = spinning;
     const bool look_at_clock = !spinning || turns % kSpinsPerClockRead == 0;
-    work = Turn(look_at_clock ? Timers::kByTick : Timers::kSkip, spinning && AsioIsDue() ? 1 : 0);
+    const size_t work =
+        Turn(look_at_clock ? Timers::kByTick : Timers::kSkip, spinning && AsioIsDue() ? 1 : 0);
     if (ShouldLeave(task)) return;
     spinning = Spins(task);
     if (spinning && options.mode == ProgressMode::kAdaptive) {
@@ -123,7 +114,6 @@ void LoopState::Drive(const BlockingTask* task) noexcept {
       }
     }
     if (spinning) continue;
-    recent_kept = false;
     Sleep();
     budget.Renew();
     if (task != nullptr && task->finished_) {  // no need to look at anything else first

@@ -154,7 +154,7 @@ absl::Status ServerSession::Take(Ticket ticket, const FrameHeader& header, Messa
   call->id_ = header.call;
   call->ticket_ = ticket;
   call->expires_at_ =
-      loop().recent() +
+      loop().now() +
       Duration(static_cast<Duration::rep>(std::min(header.timeout_ns, kLongestTimeoutNs)));
   call->request_bytes_ = Total(sizes);
   tally().Reserve();
@@ -202,7 +202,7 @@ void ServerSession::Serve(ServerCall& call, Message&& message) {
   call.tally_->bytes_received += message.head.size() + message.payload_bytes();
   call.request_ = std::move(message);
   call.whole_ = true;
-  call.whole_at_ = loop().recent();
+  call.whole_at_ = loop().now();
   const absl::Status verified = call.bound_->verify(call.body(), call.limits());
   if (!verified.ok()) {
     Refuse(call.id_, call.method_,

@@ -166,13 +166,13 @@ Admission Session::Admit(Ticket ticket, std::span<const std::byte> head, Message
   if (!refused.ok() || !IsCallFrame(header.type)) {
     return {.refused = std::move(refused), .attachment = {}};
   }
-  last_heard_ = loop_.recent();
+  last_heard_ = loop_.now();
   return AdmitCall(ticket, header, head, sizes);
 }
 
 void Session::OnMessage(Ticket /*ticket*/, Message&& message) {
   if (ending_) return;
-  last_heard_ = loop_.recent();
+  last_heard_ = loop_.now();
   ping_pending_ = false;
   const FrameHeader header = ReadHeader(message.head.bytes());  // Admit accepted this head
   if (IsCallFrame(header.type)) return OnCall(header, std::move(message));
@@ -182,7 +182,7 @@ void Session::OnMessage(Ticket /*ticket*/, Message&& message) {
 void Session::OnWhole(Ticket ticket, Message&& message) {
   FrameHeader header;
   if (!Check(message.head.bytes(), {message.body.size(), 0}, header).ok()) return;
-  last_heard_ = loop_.recent();
+  last_heard_ = loop_.now();
   ping_pending_ = false;
   if (IsCallFrame(header.type)) return OnWholeCall(ticket, header, std::move(message));
   OnControl(header, message.head);

@@ -40,7 +40,10 @@ Ticket Wire::Send(Message&& message, SendDone&& done) {
   }
   Ticket ticket = 0;
   if (SendAtOnce(message)) {
-    message.body.Reset();  // what was copied of it
+    // What was copied of it.
+    message.body.Reset();
+    message.attachment.Reset();
+    if (message.head.spilled_bytes() > 0) message.head = Head();
     outbox_.SkipTicket();
   } else {
     ticket = outbox_.Push(std::move(message), std::move(done));
