@@ -89,6 +89,14 @@ write_initramfs() {
   rm -rf "$stage"
 }
 
+# show_console <folder of a guest>: why it ended, and how.
+show_console() {
+  say "the console of the guest, $1/console.log, in parts:"
+  grep -m 2 -E 'farcall-guest:|Kernel panic|BUG:|Oops' "$1/console.log" >&2 || true
+  echo ... >&2
+  tail -n 30 "$1/console.log" >&2 || true
+}
+
 # qemu <seconds> argument...: becomes one guest (call it in a subshell). It ends when its time is
 # up, when it is told to, and when whoever started it is killed.
 qemu() {
@@ -98,7 +106,7 @@ qemu() {
     setpriv --pdeathsig KILL qemu-system-x86_64 -no-user-config -nodefaults -display none \
     -no-reboot -machine q35 -accel tcg,thread=multi -cpu max -smp 2 \
     -m "${FARCALL_GUEST_MEMORY:-1024}" -kernel "$kernel/vmlinux" -initrd "$run/initramfs" \
-    -append "console=ttyS0 loglevel=7 panic=-1 oops=panic nokaslr mitigations=off" \
+    -append "console=ttyS0 loglevel=7 panic=-1 oops=panic nokaslr mitigations=off no_timer_check" \
     -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
     -device virtio-9p-pci,fsdev=host,mount_tag=host \
     -fsdev "local,id=run,path=$run,security_model=none,multidevs=remap" \

@@ -117,6 +117,7 @@ do_job() {
 run_jobs() {
   for job in "$run"/jobs/??; do
     do_job "$job"
+    kill -KILL -1  # whatever left its session: all but init and this shell
     case $end in *'does not let it go'*) return ;; esac
   done
 }

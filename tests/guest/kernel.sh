@@ -18,12 +18,14 @@ fail() { say "$*"; exit 1; }
 
 listed() { sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' "$1"; }
 
-# Sets $release (6.1.0-57-amd64) and $version (6.1.192-3) of the kernel that Debian has now.
+# Sets $release (6.1.0-57-amd64) and $version (6.1.192-3) of the kernel that Debian has now, and the
+# $folder for it.
 find_version() {
   depends=$(apt-cache --no-all-versions show linux-image-amd64 2>/dev/null |
             sed -n 's/^Depends: linux-image-\([^ ]*\) (= \([^)]*\)).*/\1 \2/p')
   release=${depends% *}
   version=${depends#* }
+  folder=$cache/kernel-$version-$recipe
   [ -n "$depends" ]
 }
 
@@ -84,7 +86,7 @@ collect_modules() {
   done <paths >modules.order
 }
 
-# Makes $folder in one step, or not at all.
+# Makes $folder in one step, or not at all. Lists that are out of date name packages that are gone.
 make_kernel() {
   new=$cache/new-kernel
   rm -rf "$new"
@@ -99,7 +101,9 @@ make_kernel() {
   collect_modules
   mkdir result
   mv vmlinux modules modules.order result/
-  mv result "$folder"
+  [ -d "$folder" ] || mv result "$folder"
+  # Kernels of former times; a younger one may be about to boot.
+  find "$cache" -maxdepth 1 -name 'kernel-*' -mtime +7 ! -path "$folder" -exec rm -rf {} +
 }
 
 [ "$(dpkg --print-architecture)" = amd64 ] || fail "the guest is an amd64 machine; this is not one"
@@ -109,7 +113,6 @@ cache=$(cd "$cache" && pwd)
 recipe=$(cat "$here/modules" "$here/kernel.sh" | sha256sum | cut -c 1-12)
 
 find_version || { fetch_lists; find_version; } || fail "apt knows no package linux-image-amd64"
-folder=$cache/kernel-$version-$recipe
 if [ ! -d "$folder" ]; then
   exec 9>"$cache/lock"
   flock -w 900 9 || fail "another run has been making the kernel for 15 minutes; see $cache/lock"

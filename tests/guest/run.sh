@@ -92,8 +92,8 @@ judge() {
   fi
   if [ ! -e "$run/done" ]; then
     bad=1
-    say "--- the guest did not come to its end; the last lines of its console, $run/console.log:"
-    tail -n 40 "$run/console.log" >&2 || true
+    say "--- the guest did not come to its end"
+    show_console "$run"
   fi
 }
 

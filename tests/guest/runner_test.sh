@@ -37,7 +37,8 @@ rxe 20 sh -c 'echo all is well'
 rxe 20 sh -c 'echo "a last word"; exit 3'
 rxe 2 sh -c 'trap "" TERM; echo "still here"; sleep 600'
 rxe 20 sh -c 'kill -SEGV $$'
-rxe 20 sh -c 'sleep 600 & exit 0'
+rxe 20 sh -c 'sleep 600 & setsid sleep 601 & exit 0'
+rxe 20 sh -c '! pgrep sleep'
 rxe 20 sh -c 'echo "<4>BUG: planted" >/dev/kmsg'
 rxe 20 rdma link delete rxe0
 siw 20 false
@@ -51,6 +52,7 @@ END
   said "still here"
   said "failed: killed by SIGSEGV"
   said "exit 0: passed"
+  said "! pgrep sleep: passed"
   said "failed: the kernel says: "
   said "rxe: rdma link delete rxe0: passed"
   said "rxe: device.sh: passed"

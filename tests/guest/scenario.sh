@@ -109,18 +109,22 @@ boot() {
     -device "virtio-net-pci,netdev=cable,host_mtu=4500,romfile=,mac=52:54:00:00:00:0$1" \
     <"$run/monitor" >"$run/monitor.log" 2>&1) &
   guests="$guests $!"
+  await 30 [ -e "$run/qemu" ] || broken "QEMU does not start; see $run/monitor.log"
 }
 
 boot_a() {
   boot a 198.51.100.1 198.51.100.2 server=on
-  await 10 [ -e "$folder/cable" ] || broken "QEMU does not start; see $folder/a/monitor.log"
+  await 10 [ -e "$folder/cable" ] || broken "QEMU makes no cable; see $folder/a/monitor.log"
 }
 boot_b() { boot b 198.51.100.2 198.51.100.1 server=off; }
 
 await_boot() {
-  await 120 [ -e "$folder/$1/ready" ] || broken "$1 does not boot; see $folder/$1/console.log"
+  await 120 ready_or_gone "$folder/$1" && [ -e "$folder/$1/ready" ] ||
+    { show_console "$folder/$1"; broken "$1 does not boot"; }
   rm "$folder/$1/initramfs"
 }
+# QEMU removes its pidfile when it ends.
+ready_or_gone() { [ -e "$1/ready" ] || [ ! -e "$1/qemu" ]; }
 
 # The hosts that live end, and their kernels had nothing to complain of.
 end_both() {
@@ -128,7 +132,7 @@ end_both() {
     [ ! -e "$folder/$host/killed" ] || continue
     touch "$folder/$host/stop"
     await 30 [ -e "$folder/$host/done" ] ||
-      { tail -n 40 "$folder/$host/console.log" >&2; broken "$host hangs or crashed; see above"; }
+      { show_console "$folder/$host"; broken "$host hangs or crashed"; }
     trouble=$(cat "$folder/$host/trouble")
     [ -z "$trouble" ] || broken "the kernel of $host says: $trouble"
   done

@@ -8,8 +8,11 @@ start a 20 busybox ping -c 1 -W 5 198.51.100.2
 expect "$job" "failed: exit status 1"
 reboot_b
 run a 60 busybox ping -c 1 -W 30 198.51.100.2
-# To the connection manager of a, b's first queue pair is the one it had in its last life: it ends
-# that connection and refuses the new one as stale, once.
-start b 120 sh -c 'for try in 1 2 3; do rping -s -C 10 -a 198.51.100.2 && exit; done; exit 1'
+# More than one try: to rxe's connection manager on a, b's first queue pair is the one of its last
+# life; it ends that connection and refuses the new one as stale. And rping has races of its own.
+start b 150 sh -c 'for try in 1 2 3; do rping -s -C 10 -a 198.51.100.2 && exit; done; exit 1'
 run b 30 await_listener.sh
-run a 60 sh -c 'for try in 1 2 3; do rping -c -C 10 -a 198.51.100.2 && exit; sleep 2; done; exit 1'
+run a 120 sh -c 'for try in 1 2 3; do
+                   timeout 30 rping -c -C 10 -a 198.51.100.2 && exit
+                   sleep 2
+                 done; exit 1'
