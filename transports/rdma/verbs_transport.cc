@@ -25,7 +25,7 @@ absl::Status CheckVerbsEndpoint(const Endpoint& endpoint, const verbs::VerbsOpti
     return absl::InvalidArgumentError(absl::StrCat(
         endpoint.ToString(), ": an RDMA address to connect to is rdma://host:port, not port 0"));
   }
-  const absl::Status device = verbs::MakeVerbsDevice(options).status();
+  absl::Status device = verbs::MakeVerbsDevice(options).status();
   if (device.ok()) return device;
   return absl::Status(device.code(), absl::StrCat(endpoint.ToString(), ": ", device.message()));
 }
