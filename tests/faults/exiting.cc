@@ -115,6 +115,8 @@ int Main(int argc, char** argv) {
   StartCalls(*own);
   StartCoroutine(*channel);
   if (!testing::Eventually([] { return probe.ran >= kCallbacks; })) return 1;
+  // Answered: what was sent to that server before is there too.
+  if (!testing::Probe::Client(*channel).Object(testing::AskT(), kLong).ok()) return 1;
   return End(argv[2]);
 }
 

@@ -4,10 +4,9 @@
 
 namespace farcall::rdma {
 
-uint32_t ForkGuard::generation_ = 0;
+std::atomic<uint32_t> ForkGuard::generation_ = 0;
 
-ForkGuard::ForkGuard() : made_in_(generation_) {
-  // The child has one thread, so nobody else reads what its handler writes.
+ForkGuard::ForkGuard() : made_in_(Generation()) {
   [[maybe_unused]] static const int kRegistered =
       ::pthread_atfork(nullptr, nullptr, [] { ++generation_; });
 }

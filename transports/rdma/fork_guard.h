@@ -5,6 +5,7 @@
 #ifndef FARCALL_TRANSPORTS_RDMA_FORK_GUARD_H_
 #define FARCALL_TRANSPORTS_RDMA_FORK_GUARD_H_
 
+#include <atomic>
 #include <cstdint>
 
 namespace farcall::rdma {
@@ -13,10 +14,13 @@ class ForkGuard {
  public:
   ForkGuard();
   // A load and a comparison.
-  bool inherited() const { return made_in_ != generation_; }
+  bool inherited() const { return made_in_ != Generation(); }
 
  private:
-  static uint32_t generation_;  // forks between the first process and this one; written by atfork
+  static uint32_t Generation() { return generation_.load(std::memory_order_relaxed); }
+
+  // Forks between the first process and this one; written by atfork, when the child has one thread.
+  static std::atomic<uint32_t> generation_;
   uint32_t made_in_;
 };
 
