@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs the packages of a list that are missing. Called by tests/run.sh and bench/demo.sh.
+# Installs the packages of a list that are missing. Called by tests/run.sh, bench/demo.sh and
+# tests/guest/run.sh, which has a list of its own, as the demo's peers have.
 #
-#   sh .ci/setup.sh [FILE]    the list: .ci/packages, or another one like it
+#   sh .ci/setup.sh [list]      the list is .ci/packages unless given
 #
 # Needs Debian 12 and root or sudo; well under a second when nothing is missing. Runs before
 # anything is installed: plain POSIX sh, with what a minimal Debian has (dpkg, apt, sed).

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Builds the tree and runs its tests; ends with ctest's summary and its exit status.
 #
-#   sh tests/run.sh [--preset release|debug|asan|tsan] [-- ctest arguments...]
+#   sh tests/run.sh [--preset release|debug|asan|tsan] [--no-guest] [-- ctest arguments...]
 #
 # Works from any directory on a fresh Debian 12 (root or sudo): it installs what is missing first.
 #   sh tests/run.sh                             everything, release
 #   sh tests/run.sh -- -R rpc.buffer            the tests whose name matches
 #   sh tests/run.sh --preset tsan -- -L simulation  the tests with a label, under ThreadSanitizer
+#   sh tests/run.sh --no-guest                  no test that boots a guest (see tests/guest)
 
 set -eu
 
@@ -15,11 +16,13 @@ usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
 fail() { echo "tests/run.sh: $*" >&2; exit 2; }
 
 preset=release
+guest=""
 while [ $# -gt 0 ]; do
   case $1 in
     --preset) [ $# -ge 2 ] || fail "--preset needs a name: release, debug, asan or tsan"
               preset=$2; shift 2 ;;
     --preset=*) preset=${1#--preset=}; shift ;;
+    --no-guest) guest="--label-exclude guest"; shift ;;
     -h|--help) usage; exit 0 ;;
     --) shift; break ;;
     *) fail "unknown argument '$1'; ctest's own arguments go after --" ;;
@@ -40,4 +43,4 @@ if [ "$preset" = tsan ] && [ "$random_bits" -gt 28 ]; then
   launcher="setarch -R"
 fi
 cd "$root"
-exec $launcher ctest --preset "$preset" --parallel "$(nproc)" "$@"
+exec $launcher ctest --preset "$preset" --parallel "$(nproc)" $guest "$@"

@@ -44,7 +44,8 @@ inline constexpr uint32_t kMaxTransfers = 1 << 16;
 
 // ---- this side alone ----
 
-inline constexpr uint32_t kDefaultReceiveDepth = 64;
+// 64 calls under way, a usual limit, and some for what lies between a receive and the news of it.
+inline constexpr uint32_t kDefaultReceiveDepth = 80;
 inline constexpr uint32_t kDefaultReceiveBytes = 8 << 10;
 inline constexpr uint32_t kDefaultTransfers = 1024;  // as TransportLimits::max_transfers
 
@@ -62,12 +63,18 @@ inline constexpr uint32_t kFirstTurnBytes = 2 << 20;
 inline constexpr uint32_t kMaxChunk = uint32_t{1} << 30;
 
 // Slots of a connection's send queue: its SENDs, READs, BINDs and invalidations that have not
-// completed. With twice the default receive depth of the peer, credits run out first.
+// completed. With the default receive depth of the peer, credits run out first, for all but
+// the last kSignalInterval are known to have completed.
 inline constexpr uint32_t kSendDepth = 128;
 // At least one in so many requests asks for a completion, and so gives their slots back: rarely
 // enough to cost nothing, early enough that the queue is never full of silent ones.
 inline constexpr uint32_t kSignalInterval = 32;
 static_assert(kSignalInterval <= kSendDepth / 4);
+static_assert(kDefaultReceiveDepth + kSignalInterval <= kSendDepth);
+
+// Requests that are posted with one doorbell: enough that its cost does not count, and few enough
+// that they stay in the nearest cache and the peer does not wait long for the first.
+inline constexpr size_t kMaxBatch = 16;
 
 // In front of each slot, for the envelope and a small head; or for all of a small message.
 inline constexpr size_t kFrontBytes = 256;

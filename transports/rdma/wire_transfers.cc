@@ -52,7 +52,8 @@ void Wire::PerformIncoming(IncomingTransfers::Action& action) {
     case incoming::kStartReads:
       return StartReads(action.transfer, action.segments);
     case incoming::kStopReads:
-      if (reads_->Stop(action.transfer)) incoming_->Drained(action.transfer);
+      // A callback of an action before this one may have ended it all.
+      if (pair_ != nullptr && reads_->Stop(action.transfer)) incoming_->Drained(action.transfer);
       return;
     case incoming::kSendFin:
       if (!shut_) {
