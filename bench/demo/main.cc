@@ -42,8 +42,8 @@ constexpr char kUsage[] =
     "  --load       small calls under load instead: many at once, on many connections, beside "
     "large\n"
     "               payloads and idle connections\n"
-    "  --quick      about 40 s instead of about four minutes: fewer sizes and rounds\n"
-    "  --no-peers   without the libraries of others\n"
+    "  --quick      about 80 s instead of about eight minutes: fewer sizes and rounds\n"
+    "  --no-peers   without the libraries of others: half as long\n"
     "  --json FILE  also write every record, one a case and round, to FILE\n";
 
 constexpr char kRowNames[] =
@@ -235,7 +235,7 @@ int Demo(const Arguments& arguments) {
     }
   }
   PeersHere peers;
-  if (arguments.peers) peers = FindPeers(FolderOfThisProgram(), cores.server);
+  if (arguments.peers && !arguments.load) peers = FindPeers(FolderOfThisProgram(), cores.server);
   Report report{.machine = DescribeMachine(),
                 .versions = DescribeVersions(peers),
                 .settings = DescribeSettings(arguments, plan, cores, load),

@@ -15,11 +15,19 @@ constexpr char kGrpcPackages[] = "libgrpc++-dev, libprotobuf-dev and protobuf-co
 
 // All that there may be, in the order in which they run.
 constexpr PeerName kPeers[] = {
-    {"peer/ucx-shm", "memory", Mode::kBusy, "farcall_peer_ucx", "shm", "libucx-dev"},
-    {"peer/ucx-tcp", "kernel", Mode::kBusy, "farcall_peer_ucx", "tcp", "libucx-dev"},
-    {"peer/grpc-callback", "kernel", Mode::kEvent, "farcall_peer_grpc", "callback", kGrpcPackages},
-    {"peer/grpc-sync", "kernel", Mode::kEvent, "farcall_peer_grpc", "sync", kGrpcPackages},
+    {"peer/ucx-shm", "memory", Mode::kBusy, "farcall_peer_ucx", "shm", "libucx-dev", true},
+    {"peer/ucx-tcp", "kernel", Mode::kBusy, "farcall_peer_ucx", "tcp", "libucx-dev", false},
+    {"peer/thrift", "kernel", Mode::kEvent, "farcall_peer_thrift", "threaded",
+     "libthrift-dev and thrift-compiler", false},
+    {"peer/capnp", "kernel", Mode::kEvent, "farcall_peer_capnp", "rpc",
+     "libcapnp-dev and capnproto", false},
+    {"peer/grpc-callback", "kernel", Mode::kEvent, "farcall_peer_grpc", "callback", kGrpcPackages,
+     false},
+    {"peer/grpc-sync", "kernel", Mode::kEvent, "farcall_peer_grpc", "sync", kGrpcPackages, false},
 };
+
+constexpr size_t kSmallBytes = 32;
+constexpr size_t kLargeBytes = 1 << 20;
 
 // The largest of the demo's sizes that UCX sends eagerly over shared memory is 4 KiB.
 constexpr size_t kMaxUcxEagerBytes = 8 << 10;
@@ -37,6 +45,11 @@ std::chrono::milliseconds InMs(std::chrono::nanoseconds time) {
 }
 
 }  // namespace
+
+bool PeerSubject::Knows(const Workload& workload) const {
+  return workload.alone() &&
+         (name_.every_size || workload.bytes == kSmallBytes || workload.bytes == kLargeBytes);
+}
 
 std::string PeerSubject::path(const Workload& workload) const {
   if (std::string_view(name_.device) == "kernel") return "stream";

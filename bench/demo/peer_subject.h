@@ -21,6 +21,7 @@ struct PeerName {
   const char* program;   // beside the demo
   const char* variant;   // its argument
   const char* packages;  // without which it is not built
+  bool every_size;       // or, as each measurement takes its time, the smallest and 1 MiB alone
 };
 
 // A process for each side; the client's has the core of the calling thread.
@@ -33,6 +34,7 @@ class PeerSubject : public Subject {
   std::string transport() const override { return name_.transport; }
   std::string device() const override { return name_.device; }
   Mode mode() const override { return name_.mode; }
+  bool Knows(const Workload& workload) const override;
   std::string path(const Workload& workload) const override;
 
   absl::StatusOr<Measurement> Run(const Workload& workload,

@@ -34,7 +34,7 @@ Plan MakePlan(const std::vector<size_t>& latency_sizes, const std::vector<size_t
 
 Plan FullPlan() {
   return MakePlan({32, kKib, 4 * kKib, 64 * kKib, kMib, 16 * kMib}, {64 * kKib, kMib, 16 * kMib}, 5,
-                  std::chrono::milliseconds(500), std::chrono::milliseconds(150));
+                  std::chrono::milliseconds(450), std::chrono::milliseconds(150));
 }
 
 Plan LoadPlan(bool quick) {

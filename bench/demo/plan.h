@@ -13,8 +13,8 @@ struct Plan {
   int rounds = 1;
 };
 
-Plan FullPlan();   // about four minutes with five subjects
-Plan QuickPlan();  // about 40 s: fewer sizes and rounds, shorter ones
+Plan FullPlan();   // about eight minutes with all subjects and peers
+Plan QuickPlan();  // about 80 s: fewer sizes and rounds, shorter ones
 // Small calls under load: many in flight, on many connections, beside large payloads and idle
 // connections. For subjects that know connections; about three minutes with two, or half a minute.
 Plan LoadPlan(bool quick);

@@ -25,7 +25,8 @@ Workload Short(Case kind, size_t bytes, int outstanding) {
 }
 
 PeerSubject TestPeer(const char* variant) {
-  return PeerSubject({"peer/test", "kernel", Mode::kEvent, "farcall_test_peer", variant, "nothing"},
+  return PeerSubject({"peer/test", "kernel", Mode::kEvent, "farcall_test_peer", variant, "nothing",
+                      /*every_size=*/true},
                      FARCALL_BIN);
 }
 
@@ -56,9 +57,25 @@ TEST_CASE("a peer's wrong replies are counted, a broken or missing one is an err
   CHECK(wrong->first_error.find("is not what was sent") != std::string::npos);
   CHECK(absl::IsUnavailable(TestPeer("broken").Run(workload, std::nullopt).status()));
   CHECK_FALSE(TestPeer("of no such variant").About().ok());
-  PeerSubject missing({"peer/test", "kernel", Mode::kEvent, "farcall_test_peer", "honest", ""},
+  PeerSubject missing({"peer/test", "kernel", Mode::kEvent, "farcall_test_peer", "honest", "",
+                       /*every_size=*/true},
                       "/nowhere");
   CHECK(absl::IsNotFound(missing.Run(workload, std::nullopt).status()));
+}
+
+TEST_CASE("most peers run the smallest and the large payloads alone, none beside anything") {
+  const PeerSubject every = TestPeer("honest");
+  const PeerSubject two({"peer/test", "kernel", Mode::kEvent, "farcall_test_peer", "honest", "",
+                         /*every_size=*/false},
+                        FARCALL_BIN);
+  for (const size_t bytes : {size_t{32}, size_t{1} << 20}) {
+    CHECK(every.Knows(Short(Case::kLatency, bytes, 1)));
+    CHECK(two.Knows(Short(Case::kLatency, bytes, 1)));
+  }
+  CHECK(every.Knows(Short(Case::kLatency, 4096, 1)));
+  CHECK_FALSE(two.Knows(Short(Case::kLatency, 4096, 1)));
+  CHECK_FALSE(every.Knows({.connections = 4}));
+  CHECK_FALSE(every.Knows({.beside_bytes = 1 << 20}));
 }
 
 TEST_CASE("peers that are not there are left out, with the package that they lack") {

@@ -51,7 +51,7 @@ void IncomingTransfers::Accept(const Envelope& rts, Ticket ticket, Message messa
   transfer.attachment = rts.attachment;
   transfer.since = now;
   by_ticket_.emplace(ticket, rts.transfer);
-  (transfer.small() ? small_waiting_ : large_waiting_).emplace(ticket, rts.transfer);
+  WaitingLike(transfer).emplace(ticket, rts.transfer);
   // One that is larger than the limit may come alone.
   const uint64_t limit = std::max(limits_.max_announced_bytes, announced_);
   if (announced_ == 0 || rts.payload() <= limit - announced_) {
@@ -66,12 +66,29 @@ void IncomingTransfers::Accept(const Envelope& rts, Ticket ticket, Message messa
                                              limits_.max_announced_bytes)));
 }
 
-std::optional<IncomingTransfers::Wanted> IncomingTransfers::WantsMemory() {
-  const auto& waiting = small_waiting_.empty() ? large_waiting_ : small_waiting_;
-  if (waiting.empty()) return std::nullopt;
-  const uint32_t id = waiting.begin()->second;
-  Transfer& transfer = transfers_.find(id)->second;
-  return Wanted{id, transfer.sizes, &transfer.message};
+bool IncomingTransfers::LargeWait() const {
+  return !waiting_[static_cast<size_t>(Length::kMedium)].empty() ||
+         !waiting_[static_cast<size_t>(Length::kLong)].empty();
+}
+
+bool IncomingTransfers::waiting() const {
+  return LargeWait() || !waiting_[static_cast<size_t>(Length::kSmall)].empty();
+}
+
+// The shorter ones first, of a length the oldest. But no medium or long one takes what one that
+// was asked for in vain waits for.
+std::optional<IncomingTransfers::Wanted> IncomingTransfers::WantsMemory(const ReadQueue& reads) {
+  std::optional<uint32_t> id;
+  for (const Length length : {Length::kSmall, Length::kMedium, Length::kLong}) {
+    const auto& waiting = waiting_[static_cast<size_t>(length)];
+    if (waiting.empty() || !reads.MayBegin(length)) continue;
+    id = length != Length::kSmall && starved_ ? *starved_ : waiting.begin()->second;
+    break;
+  }
+  if (!id) return std::nullopt;
+  Transfer& transfer = transfers_.find(*id)->second;
+  if (!reads.MayBegin(transfer.length())) return std::nullopt;
+  return Wanted{*id, transfer.sizes, &transfer.message};
 }
 
 void IncomingTransfers::Memory(uint32_t transfer) {
@@ -84,6 +101,7 @@ bool IncomingTransfers::NoMemory(uint32_t transfer, TimePoint now) {
   const auto at = transfers_.find(transfer);
   if (!at->second.small()) {
     if (!starved()) starved_since_ = now;
+    starved_ = transfer;
     return false;
   }
   Handle(at, Event::kNoMemory, NoMemoryFor(at->second.sizes, "the receive pool is used up"));
@@ -91,11 +109,14 @@ bool IncomingTransfers::NoMemory(uint32_t transfer, TimePoint now) {
 }
 
 void IncomingTransfers::ExpireWaiting(TimePoint now) {
-  // The oldest is the first.
-  while (starved()) {
-    const auto at = transfers_.find(large_waiting_.begin()->second);
-    if (now - std::max(at->second.since, *starved_since_) <= limits_.max_memory_wait) return;
-    Handle(at, Event::kNoMemory, NoMemoryFor(at->second.sizes, "the receive pool stayed used up"));
+  for (const Length length : {Length::kMedium, Length::kLong}) {
+    auto& waiting = waiting_[static_cast<size_t>(length)];
+    while (starved() && !waiting.empty()) {  // the oldest is the first
+      const auto at = transfers_.find(waiting.begin()->second);
+      if (now - std::max(at->second.since, *starved_since_) <= limits_.max_memory_wait) break;
+      Handle(at, Event::kNoMemory,
+             NoMemoryFor(at->second.sizes, "the receive pool stayed used up"));
+    }
   }
 }
 
@@ -182,8 +203,9 @@ void IncomingTransfers::Act(Table::iterator at, uint8_t actions, const absl::Sta
 void IncomingTransfers::Enter(Table::iterator at, State to) {
   auto& [id, transfer] = *at;
   if (transfer.state == State::kWaiting) {
-    (transfer.small() ? small_waiting_ : large_waiting_).erase({transfer.ticket, id});
-    if (large_waiting_.empty()) starved_since_.reset();
+    WaitingLike(transfer).erase({transfer.ticket, id});
+    if (starved_ == id) starved_.reset();
+    if (!LargeWait()) starved_since_.reset();
   }
   transfer.state = to;
   if (to != State::kEnded) return;

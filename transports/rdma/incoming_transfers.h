@@ -4,7 +4,7 @@
 // says when.
 //
 // Memory to receive into is taken when a payload is about to be read: small ones get it at once or
-// are given up, for later small messages wait for them; large ones wait in a queue, for their turn
+// are given up, for later small messages wait for them; the others wait, for their turn
 // (ReadQueue::MayBegin) and, a bounded time, for memory.
 //
 // Not thread-safe: it belongs to the connection's driver.
@@ -12,6 +12,7 @@
 #ifndef FARCALL_TRANSPORTS_RDMA_INCOMING_TRANSFERS_H_
 #define FARCALL_TRANSPORTS_RDMA_INCOMING_TRANSFERS_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -64,17 +65,17 @@ class IncomingTransfers {
   // some. A payload beyond max_announced_bytes together with the others is given up.
   void Accept(const Envelope& rts, Ticket ticket, Message message, TimePoint now);
 
-  // The transfer that gets memory next: where `message` has none yet for a part with bytes. Answer
-  // by Memory or NoMemory, and ask again unless that says false.
+  // The transfer that gets memory next, of those that may begin: where `message` has none yet for a
+  // part with bytes. Answer by Memory or NoMemory, and ask again unless that says false.
   struct Wanted {
     uint32_t transfer = 0;
     MessageSizes sizes;
     Message* message = nullptr;  // valid until the answer
   };
-  std::optional<Wanted> WantsMemory();
+  std::optional<Wanted> WantsMemory(const ReadQueue& reads);
   // `message` of the one that was asked for has it all now.
   void Memory(uint32_t transfer);
-  // There was none for the one that was asked for: a small one is given up, a large one waits.
+  // There was none for the one that was asked for: a small one is given up, another one waits.
   // False: asking again helps only when memory came back.
   bool NoMemory(uint32_t transfer, TimePoint now);
   // Gives those up that have waited too long while there was no memory. Now and then, while some
@@ -105,7 +106,7 @@ class IncomingTransfers {
   }
 
   // Some want memory.
-  bool waiting() const { return !small_waiting_.empty() || !large_waiting_.empty(); }
+  bool waiting() const;
   bool has_actions() const { return !actions_.empty(); }
   size_t size() const { return transfers_.size(); }        // transfers whose memory is held
   uint32_t unanswered() const { return unanswered_; }      // RTS without a FIN
@@ -125,7 +126,8 @@ class IncomingTransfers {
     TimePoint since;       // kWaiting
     absl::Status reason;   // kStopping: for the FIN
 
-    bool small() const { return sizes.body + sizes.attachment <= kSmallPayloadBytes; }
+    Length length() const { return LengthOf(sizes.body + sizes.attachment); }
+    bool small() const { return length() == Length::kSmall; }
   };
   using Table = absl::node_hash_map<uint32_t, Transfer>;
 
@@ -136,6 +138,10 @@ class IncomingTransfers {
   void HandleAll(Event event);
   Action& Push(incoming::Action what, uint32_t transfer);
   ReadSegments Segments(Transfer& transfer);
+  auto& WaitingLike(const Transfer& transfer) {
+    return waiting_[static_cast<size_t>(transfer.length())];
+  }
+  bool LargeWait() const;
 
   const Limits limits_;
   uint32_t last_;
@@ -144,8 +150,10 @@ class IncomingTransfers {
   Table transfers_;
   absl::flat_hash_map<Ticket, uint32_t> by_ticket_;  // those not told of yet
   // Those that want memory, in order of their tickets.
-  absl::btree_set<std::pair<Ticket, uint32_t>> small_waiting_, large_waiting_;
-  std::optional<TimePoint> starved_since_;  // there is no memory for large ones
+  std::array<absl::btree_set<std::pair<Ticket, uint32_t>>, kLengths> waiting_;
+  // There is no memory for medium and long ones, as this one found last.
+  std::optional<TimePoint> starved_since_;
+  std::optional<uint32_t> starved_;
   Actions actions_;
 };
 

@@ -52,13 +52,24 @@ inline constexpr uint32_t kDefaultTransfers = 1024;  // as TransportLimits::max_
 // A READ asks for this much: large enough that its fixed cost is lost in the noise, small enough
 // that what comes after it does not wait long (at 10 GB/s, 26 us).
 inline constexpr uint32_t kDefaultChunk = 256 << 10;
-// READs of large payloads that are out ask for this much together, or for two chunks: what a link
-// of 400 Gbit/s carries in 20 us. Beyond it nothing gets faster, and more payloads have memory.
-inline constexpr uint32_t kReadAhead = 1 << 20;
-// A large payload reads this much before the next one begins. Most are over then, and their memory
-// is used again while it is in the cache: 1 MiB payloads, eight at once, arrive 1.4 times as fast
-// as when all are read side by side. The others wait for 0.2 ms of a memcpy.
-inline constexpr uint32_t kFirstTurnBytes = 2 << 20;
+// Payloads beyond small ones are medium up to this, and long beyond: medium ones never wait for the
+// whole of a long one, which takes a memcpy of 16 MiB more than a millisecond.
+inline constexpr uint64_t kMaxMediumPayload = uint64_t{2} << 20;
+// Medium payloads begin one after the other, the next when less than this of the ones before is
+// still to come. So few have memory at once, and it is used again while it is in the cache: 1 MiB
+// payloads, eight at once, arrive 1.3 to 1.4 times as fast as when all of them are read side by
+// side. It is as much as a link of 400 Gbit/s carries in 40 us; and READs of this much are posted
+// before the FIN of a payload is, behind which a software NIC completes nothing until the peer
+// has looked.
+inline constexpr uint64_t kReadAhead = uint64_t{2} << 20;
+// A long payload is read up to this much before the next long one begins. Read side by side, they
+// would all arrive at the end, and their sender would have nothing to do until then. What is longer
+// than a slot of a pool takes turns.
+inline constexpr uint64_t kFirstTurnBytes = uint64_t{32} << 20;
+// A payload that the peer cannot read where it lies is copied first, this much a turn: between two
+// pieces the connection hears its peer. A software NIC of the peer's completes no READ posted behind
+// a FIN before we took that FIN, and both would stand still in turn.
+inline constexpr size_t kCopyBytes = size_t{256} << 10;
 // What any device reads in one go.
 inline constexpr uint32_t kMaxChunk = uint32_t{1} << 30;
 

@@ -62,6 +62,7 @@ bool Outbox::Withdraw(Ticket ticket) {
   Item& item = waiting_[low];
   Release(item.charge);
   item.withdrawn = true;
+  item.copy.to.Reset();
   End(std::move(item.done),
       {absl::CancelledError("the message was withdrawn"), false, std::move(item.message)});
   return true;
@@ -80,6 +81,7 @@ void Outbox::Release(Charge charge) {
 void Outbox::FailAll(const absl::Status& status) {
   while (Item* const item = Front()) {
     Release(item->charge);
+    item->copy.to.Reset();
     End(std::move(item->done), {status, false, std::move(item->message)});
     waiting_.Drop();
   }

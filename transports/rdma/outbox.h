@@ -28,11 +28,17 @@ class Outbox {
     uint64_t bytes = 0;
     bool large = false;
   };
+  // Of one part of a message, in the making; without memory when there is none.
+  struct Copy {
+    Buffer to;
+    size_t done = 0;  // bytes
+  };
   struct Item {
     Ticket ticket = 0;
     bool withdrawn = false;  // it ended: nothing is left of it
     Charge charge;
     Message message;
+    Copy copy;
     SendDone done;
   };
 
@@ -53,6 +59,7 @@ class Outbox {
   // what is still to be used.
   void DropFront() {
     Message& message = waiting_.front().message;
+    waiting_.front().copy.to.Reset();
     message.body.Reset();
     message.attachment.Reset();
     if (message.head.spilled_bytes() > 0) message.head = Head();

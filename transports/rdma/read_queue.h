@@ -2,17 +2,17 @@
 //
 // A device has a few READs out at once (the smaller of its own initiator depth and what the peer's
 // responder has resources for), each of at most a chunk; the rest waits here. Small payloads go
-// first, in their order, for small messages are never held up by large ones. Large ones begin one
-// after the other: MayBegin says when, so that memory is not taken for payloads whose bytes would
-// only come later. What is larger than the first turn then takes turns, a chunk each; those and the
-// one that begins have every other READ.
+// first, in their order, for small messages are never held up by large ones. Medium and long ones
+// begin one after the other, each kind by itself: MayBegin says when, so that no memory is taken
+// for payloads whose bytes would only come later. Long ones whose first turn is over take turns, a
+// chunk each. These three (the medium ones, the long one that begins, those that take turns) have
+// the READs in turn.
 //
 // Not thread-safe: it belongs to the connection's driver.
 
 #ifndef FARCALL_TRANSPORTS_RDMA_READ_QUEUE_H_
 #define FARCALL_TRANSPORTS_RDMA_READ_QUEUE_H_
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -36,17 +36,23 @@ struct ReadSegment {
 // Body and attachment; one of them may have no bytes.
 using ReadSegments = std::array<ReadSegment, 2>;
 
+// How much a payload has to read.
+enum class Length : uint8_t { kSmall, kMedium, kLong };
+inline constexpr size_t kLengths = 3;
+constexpr Length LengthOf(uint64_t bytes) {
+  if (bytes <= kSmallPayloadBytes) return Length::kSmall;
+  return bytes <= kMaxMediumPayload ? Length::kMedium : Length::kLong;
+}
+
 class ReadQueue {
  public:
   // Both at least 1.
   explicit ReadQueue(uint32_t depth, uint32_t chunk_bytes = kDefaultChunk)
-      : depth_(depth),
-        chunk_bytes_(chunk_bytes),
-        large_depth_(std::min(depth, std::max<uint32_t>(2, kReadAhead / chunk_bytes))) {}
+      : depth_(depth), chunk_bytes_(chunk_bytes) {}
 
-  // Whether READs of a large payload that is added now would be posted before those of one that is
-  // added later. Until then it is best not added.
-  bool MayBegin() const { return beginning_.empty(); }
+  // Whether READs of a transfer of that length would be posted soon if it were added now. One for
+  // which they would not is best kept elsewhere.
+  bool MayBegin(Length length) const;
 
   // Queues all bytes of `transfer`, which has some and is not here yet.
   void Add(uint32_t transfer, const ReadSegments& segments);
@@ -76,30 +82,32 @@ class ReadQueue {
  private:
   struct Transfer {
     uint32_t id = 0;
-    ReadSegments left;    // not posted yet
-    uint64_t posted = 0;  // bytes
+    ReadSegments left;     // not posted yet
+    uint64_t posted = 0;   // bytes
+    uint64_t to_come = 0;  // bytes; before the end not exact, when READs complete in another order
     uint32_t out = 0;
-    bool small = false;
+    Length length = Length::kSmall;
     bool stopped = false;
 
     bool all_posted() const { return left[0].bytes == 0 && left[1].bytes == 0; }
   };
   using List = std::list<Transfer>;
+  // Those of which one has the next READ, in turn.
+  enum Lane : size_t { kMediums, kBeginning, kTurns, kLanes };
 
   List& ListOf(const Transfer& transfer);
   List* NextList();
+  void Came(Transfer& transfer, uint64_t bytes);
 
   const uint32_t depth_;
   const uint32_t chunk_bytes_;
-  const uint32_t large_depth_;
   uint32_t out_ = 0;
-  uint32_t large_out_ = 0;  // of them, of large payloads
-  // With bytes to post; the front is next.
+  uint64_t mediums_to_come_ = 0;  // bytes, of all medium transfers that are here
+  // With bytes to post; the front of each is next.
   List small_;
-  List beginning_;                   // large ones in their first turn
-  List large_;                       // those that take turns
-  bool beginning_had_last_ = false;  // READ of a large one: large_ has the next
-  List posted_;                      // with READs out and nothing to post
+  std::array<List, kLanes> lanes_;
+  size_t last_lane_ = kTurns;  // that had a READ
+  List posted_;                // with READs out and nothing to post
   absl::flat_hash_map<uint32_t, List::iterator> by_id_;
 };
 

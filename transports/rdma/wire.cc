@@ -248,6 +248,7 @@ void Wire::Resume() {
     if (flushed_early_ && !shut_) Shut(cause_);
   }
   RunDones();
+  if (!shut_) FlushSoon();  // the last turn may have left something to send
   if (was_shut) TellClosed();
 }
 

@@ -181,8 +181,9 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   bool PostOffer(Outbox::Item& item);
   void PostRts(Envelope envelope, const Layout& layout, std::span<const std::byte> head);
   bool EndUnsent(const absl::Status& status);
+  bool Stall();
   void CountSent(const Message& message);
-  absl::Status MakeReadable(Buffer& part);
+  absl::StatusOr<bool> MakeReadable(Buffer& part, Outbox::Copy& copy);
   Region Bind(const Buffer& part, uint32_t transfer, Windows::Bound& bound);
   void PostCredit(bool wants_completion);
   void PostSmall(Envelope envelope, bool wants_completion);

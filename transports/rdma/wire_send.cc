@@ -124,15 +124,14 @@ void Wire::PostControls() {
 // One that must wait holds up those behind it, for heads keep their order.
 void Wire::PostMessages() {
   if (!controls_.empty()) return;
+  const uint64_t copied = counters_.payload_bytes_copied;
   while (Outbox::Item* const item = outbox_.Front()) {
     if (!credits_->CanSend(Kind::kMessage)) {
       ++tallies_.credit_stalls;
       return;
     }
-    if (!PostMessage(*item)) {
-      ++tallies_.slot_stalls;
-      return;
-    }
+    if (!PostMessage(*item)) return;
+    if (counters_.payload_bytes_copied - copied >= kCopyBytes) return ResumeSoon();
   }
 }
 
@@ -140,7 +139,7 @@ void Wire::PostMessages() {
 bool Wire::PostMessage(Outbox::Item& item) {
   const std::optional<Layout> layout = EagerLayoutOf(item.message);
   if (!layout.has_value()) return PostOffer(item);
-  if (slots_.free() == 0) return false;
+  if (slots_.free() == 0) return Stall();
   if (absl::Status posted = PostEager(item.message, *layout); !posted.ok()) {
     return EndUnsent(posted);
   }
@@ -148,6 +147,11 @@ bool Wire::PostMessage(Outbox::Item& item) {
   outbox_.EndSent(std::move(item.done));
   outbox_.DropFront();
   return true;
+}
+
+bool Wire::Stall() {
+  ++tallies_.slot_stalls;
+  return false;
 }
 
 // Nothing: it goes by rendezvous.
@@ -302,14 +306,18 @@ void Wire::CountSent(const Message& message) {
 bool Wire::PostOffer(Outbox::Item& item) {
   const size_t parts =
       (item.message.body.empty() ? 0 : 1) + (item.message.attachment.empty() ? 0 : 1);
-  if (slots_.free() < 1 + parts || !outgoing_->CanBegin()) return false;
+  if (slots_.free() < 1 + parts || !outgoing_->CanBegin()) return Stall();
+  for (Buffer* const part : {&item.message.body, &item.message.attachment}) {
+    const absl::StatusOr<bool> readable = MakeReadable(*part, item.copy);
+    if (!readable.ok()) return EndUnsent(readable.status());
+    if (*readable) continue;
+    ResumeSoon();  // goes on with it
+    return false;
+  }
   if (windows_.has_value() && !windows_->Reserve(parts)) {
-    if (!windows_->none_bound()) return false;  // one comes back
+    if (!windows_->none_bound()) return Stall();  // one comes back
     return EndUnsent(absl::ResourceExhaustedError("the device has no memory window left"));
   }
-  absl::Status readable = MakeReadable(item.message.body);
-  if (readable.ok()) readable = MakeReadable(item.message.attachment);
-  if (!readable.ok()) return EndUnsent(readable);
   const MessageSizes sizes{item.message.body.size(), item.message.attachment.size()};
   const Layout layout = LayoutOf(Kind::kRts, item.message.head.size(), sizes);
   // The RTS takes the slot behind the BINDs, and its front: nobody else's.
@@ -347,19 +355,27 @@ void Wire::PostRts(Envelope envelope, const Layout& layout, std::span<const std:
   if (lead->staged) slots_.Lease(sends_, std::move(lead->staged), {});
 }
 
-// What the peer cannot read where it lies is copied to where it can.
-absl::Status Wire::MakeReadable(Buffer& part) {
-  if (part.empty() || part.slot()->domain == send_memory_) return absl::OkStatus();
+// What the peer cannot read where it lies is copied to where it can, a piece of it now. False: there
+// is more of it to do.
+absl::StatusOr<bool> Wire::MakeReadable(Buffer& part, Outbox::Copy& copy) {
+  if (part.empty() || part.slot()->domain == send_memory_) return true;
   if (device_->device().capabilities().remote_read_anywhere &&
       UserRegion(memory_->readable_regions(), part) != nullptr) {
-    return absl::OkStatus();
+    return true;
   }
-  absl::StatusOr<Buffer> copy = CopyToBuffer(*send_pool_, part.bytes());
-  if (!copy.ok()) return copy.status();
-  counters_.payload_bytes_copied += part.size();
-  ++tallies_.copies;
-  part = *std::move(copy);
-  return absl::OkStatus();
+  if (!copy.to) {
+    absl::StatusOr<Buffer> memory = send_pool_->Allocate(part.size());
+    if (!memory.ok()) return memory.status();
+    copy = {*std::move(memory), 0};
+    ++tallies_.copies;
+  }
+  const size_t bytes = std::min(part.size() - copy.done, kCopyBytes);
+  std::memcpy(copy.to.data() + copy.done, part.data() + copy.done, bytes);
+  copy.done += bytes;
+  counters_.payload_bytes_copied += bytes;
+  if (copy.done < part.size()) return false;
+  part = std::move(copy.to);
+  return true;
 }
 
 Region Wire::Bind(const Buffer& part, uint32_t transfer, Windows::Bound& bound) {

@@ -104,9 +104,8 @@ void Wire::BeginReading() {
 
 // True: a large payload has its memory, and the next one may when READs of this one were posted.
 bool Wire::FindMemory() {
-  while (std::optional<IncomingTransfers::Wanted> wanted = incoming_->WantsMemory()) {
-    const bool large = wanted->sizes.body + wanted->sizes.attachment > kSmallPayloadBytes;
-    if (large && !reads_->MayBegin()) return false;
+  while (std::optional<IncomingTransfers::Wanted> wanted = incoming_->WantsMemory(*reads_)) {
+    const uint64_t bytes = wanted->sizes.body + wanted->sizes.attachment;
     Message& message = *wanted->message;
     absl::Status found = FindSink(wanted->transfer, wanted->sizes.body, message.body);
     if (found.ok()) {
@@ -114,7 +113,7 @@ bool Wire::FindMemory() {
     }
     if (found.ok()) {
       incoming_->Memory(wanted->transfer);
-      if (large) return true;
+      if (LengthOf(bytes) != Length::kSmall) return true;
     } else if (!incoming_->NoMemory(wanted->transfer, loop_.now())) {
       return false;
     }

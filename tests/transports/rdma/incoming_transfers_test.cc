@@ -55,7 +55,7 @@ class Incoming {
 
   // Gives what is wanted next its memory.
   uint32_t GiveMemory() {
-    const auto wanted = table_.WantsMemory();
+    const auto wanted = table_.WantsMemory(reads_);
     REQUIRE(wanted);
     if (wanted->sizes.body != 0) wanted->message->body = *pool_.Allocate(wanted->sizes.body);
     if (wanted->sizes.attachment != 0) {
@@ -95,6 +95,7 @@ class Incoming {
 
  private:
   BufferPool pool_;
+  ReadQueue reads_{16};  // stays empty: everything may begin
   IncomingTransfers table_;
   IncomingTransfers::Actions actions_;
   uint32_t last_ = 0;
@@ -126,7 +127,7 @@ TEST_CASE("a payload that is refused costs no memory and no READ") {
   Incoming incoming;
   REQUIRE(incoming.table().Announce(Incoming::Rts(1, kLarge)).ok());
   incoming.table().Refuse(1, absl::ResourceExhaustedError("too large"));
-  CHECK_FALSE(incoming.table().WantsMemory());
+  CHECK_FALSE(incoming.table().WantsMemory(ReadQueue(1)));
   CHECK(incoming.Did() == "fin RESOURCE_EXHAUSTED");
   CHECK(incoming.table().size() == 0);
 }
@@ -251,10 +252,10 @@ TEST_CASE("small payloads get memory first and never wait; large ones wait in or
   const uint32_t first = incoming.Accept(kLarge, 0, 10);
   incoming.Accept(kLarge, 0, 11);
   const uint32_t small = incoming.Accept(kSmallPayloadBytes, 0, 11);
-  CHECK(table.WantsMemory()->transfer == small);
+  CHECK(table.WantsMemory(ReadQueue(1))->transfer == small);
   CHECK(table.NoMemory(small, At(11)));
   CHECK(incoming.Did() == "fin RESOURCE_EXHAUSTED, tell RESOURCE_EXHAUSTED, release");
-  CHECK(table.WantsMemory()->transfer == first);
+  CHECK(table.WantsMemory(ReadQueue(1))->transfer == first);
   table.ExpireWaiting(At(1000));  // nobody has asked in vain
   CHECK(incoming.Did() == "");
   CHECK_FALSE(table.starved());
@@ -271,7 +272,7 @@ TEST_CASE("small payloads get memory first and never wait; large ones wait in or
   CHECK(table.starved());
   CHECK(incoming.GiveMemory() == late);
   CHECK_FALSE(table.starved());
-  CHECK_FALSE(table.WantsMemory());
+  CHECK_FALSE(table.WantsMemory(ReadQueue(1)));
   table.ExpireWaiting(At(1000));
   CHECK(incoming.Did() == "read");
 }
@@ -290,6 +291,31 @@ TEST_CASE("how long memory was wanting begins anew when there was some, or nobod
   CHECK(table.Abandon(10 + second, absl::CancelledError("late")));
   CHECK_FALSE(table.starved());
   CHECK(incoming.Did() == "fin CANCELLED, tell CANCELLED, release");
+}
+
+TEST_CASE(
+    "medium payloads pass long ones that wait for their turn, not those that wait for memory") {
+  constexpr uint64_t kLong = kMaxMediumPayload + 1;
+  Incoming incoming;
+  IncomingTransfers& table = incoming.table();
+  ReadQueue reads(16);
+  const uint32_t long_one = incoming.Accept(kLong);
+  const uint32_t medium = incoming.Accept(kLarge);
+  CHECK(table.WantsMemory(reads)->transfer == medium);
+  ReadSegments segments;
+  segments[0].bytes = kLong;
+  reads.Add(100, segments);  // another long one is being read
+  CHECK(table.WantsMemory(reads)->transfer == medium);
+  segments[0].bytes = kLarge;
+  reads.Add(101, segments);
+  CHECK_FALSE(table.WantsMemory(reads));
+  reads.Stop(100);
+  CHECK(table.WantsMemory(reads)->transfer == long_one);
+  CHECK_FALSE(table.NoMemory(long_one, At(1)));
+  reads.Stop(101);
+  CHECK(table.WantsMemory(reads)->transfer == long_one);
+  CHECK(table.Abandon(10 + long_one, absl::CancelledError("late")));
+  CHECK(table.WantsMemory(reads)->transfer == medium);
 }
 
 }  // namespace

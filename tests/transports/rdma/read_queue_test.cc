@@ -88,58 +88,81 @@ TEST_CASE("small payloads go before large ones, in order") {
   CHECK(Post(queue) == std::vector<uint32_t>{3, 3, 4, 1, 1, 2, 2, 2});
 }
 
-TEST_CASE("large payloads begin one after the other, and take turns after their first one") {
+// Posts one READ after the other, each of which completes at once.
+std::vector<uint32_t> PostAll(ReadQueue& queue) {
+  std::vector<uint32_t> order;
+  for (ReadQueue::Read read; queue.Next(read);) {
+    order.push_back(read.transfer);
+    queue.Completed(read.transfer);
+  }
+  return order;
+}
+
+TEST_CASE("a medium payload begins when the ones before are posted and little of them is to come") {
+  ReadQueue queue(100, kReadAhead / 8);
+  CHECK(queue.MayBegin(Length::kMedium));
+  queue.Add(1, Segments(kReadAhead / 2));
+  CHECK_FALSE(queue.MayBegin(Length::kMedium));
+  CHECK(queue.MayBegin(Length::kSmall));
+  CHECK(queue.MayBegin(Length::kLong));
+  CHECK(Post(queue).size() == 4);
+  CHECK(queue.MayBegin(Length::kMedium));
+  queue.Add(2, Segments(kReadAhead / 2));
+  CHECK(Post(queue).size() == 4);
+  CHECK_FALSE(queue.MayBegin(Length::kMedium));
+  CHECK(queue.Completed(1) == Progress::kMore);
+  CHECK(queue.MayBegin(Length::kMedium));
+  queue.Add(3, Segments(kReadAhead / 2));
+  CHECK(Post(queue).size() == 4);
+  CHECK_FALSE(queue.MayBegin(Length::kMedium));
+  CHECK_FALSE(queue.Stop(2));
+  for (int i = 0; i < 4; ++i) queue.Completed(2);
+  CHECK(queue.MayBegin(Length::kMedium));
+  for (const uint32_t id : {1, 1, 1, 3, 3, 3, 3}) queue.Completed(id);
+  CHECK(queue.empty());
+}
+
+TEST_CASE("a long payload begins when the one before is posted, or has had its first turn") {
   constexpr uint64_t kChunk = kFirstTurnBytes / 2;
   ReadQueue queue(100, kChunk);
-  ReadQueue::Read read;
-  CHECK(queue.MayBegin());
-  const auto post = [&] {
-    std::vector<uint32_t> order;
-    while (queue.Next(read)) {
-      order.push_back(read.transfer);
-      queue.Completed(read.transfer);
-    }
-    return order;
-  };
   queue.Add(1, Segments(kFirstTurnBytes + 3 * kChunk));
-  CHECK_FALSE(queue.MayBegin());
-  REQUIRE(queue.Next(read));
-  CHECK_FALSE(queue.MayBegin());
-  REQUIRE(queue.Next(read));
-  CHECK(queue.MayBegin());  // 1 has had its turn, and goes on with what comes
+  ReadQueue::Read read;
+  for (int i = 0; i < 2; ++i) {
+    CHECK_FALSE(queue.MayBegin(Length::kLong));
+    CHECK(queue.MayBegin(Length::kMedium));
+    REQUIRE(queue.Next(read));
+    queue.Completed(1);
+  }
+  CHECK(queue.MayBegin(Length::kLong));
   queue.Add(2, Segments(kFirstTurnBytes + 2 * kChunk));
   queue.Add(3, Segments(kFirstTurnBytes));
-  queue.Completed(1);
-  queue.Completed(1);
-  // 1 takes turns with the one that begins, then with 2, then is over; 3 begins when 2 has.
-  CHECK(post() == std::vector<uint32_t>{1, 2, 1, 2, 1, 3, 2, 3, 2});
+  // 1 takes turns with the one that begins, then with 2 as well.
+  CHECK(PostAll(queue) == std::vector<uint32_t>{1, 2, 1, 2, 1, 3, 2, 3, 2});
   CHECK(queue.empty());
+}
+
+TEST_CASE(
+    "medium payloads, long ones that begin and those that take turns have the READs in turn") {
+  constexpr uint64_t kChunk = kMaxMediumPayload / 2;
+  ReadQueue queue(1000, kChunk);
+  queue.Add(1, Segments(kFirstTurnBytes + 3 * kChunk));
+  ReadQueue::Read read;
+  for (uint64_t i = 0; i < kFirstTurnBytes / kChunk; ++i) REQUIRE(queue.Next(read));
+  queue.Add(2, Segments(3 * kChunk));
+  queue.Add(3, Segments(kMaxMediumPayload));
+  queue.Add(4, Segments(kMaxMediumPayload));
+  queue.Add(5, Segments(1));
+  CHECK(Post(queue) == std::vector<uint32_t>{5, 1, 3, 2, 1, 3, 2, 1, 4, 2, 4});
 }
 
 TEST_CASE("one that is stopped in its first turn lets the next one begin") {
   ReadQueue queue(1, 1000);
-  queue.Add(1, Segments(10 * kLarge));
+  queue.Add(1, Segments(kMaxMediumPayload + 1));
   CHECK(Post(queue) == std::vector<uint32_t>{1});
-  CHECK_FALSE(queue.MayBegin());
+  CHECK_FALSE(queue.MayBegin(Length::kLong));
   CHECK_FALSE(queue.Stop(1));
-  CHECK(queue.MayBegin());
+  CHECK(queue.MayBegin(Length::kLong));
   CHECK(queue.Completed(1) == Progress::kDrained);
-}
-
-TEST_CASE("large payloads have no more READs out than the link needs, small ones have the depth") {
-  ReadQueue queue(16, kReadAhead / 4);
-  queue.Add(1, Segments(kFirstTurnBytes));
-  CHECK(Post(queue).size() == 4);
-  for (uint32_t id = 2; id <= 20; ++id) queue.Add(id, Segments(1));
-  CHECK(Post(queue).size() == 12);
-  CHECK(queue.Completed(2) == Progress::kArrived);
-  CHECK(Post(queue) == std::vector<uint32_t>{14});
-  CHECK(queue.Completed(1) == Progress::kMore);
-  CHECK(Post(queue) == std::vector<uint32_t>{15});
-  // A chunk as large as that, or larger: two, so that the link is never idle.
-  ReadQueue large(16, 4 * kReadAhead);
-  large.Add(1, Segments(64 * uint64_t{kReadAhead}));
-  CHECK(Post(large).size() == 2);
 }
 
 TEST_CASE("a transfer that is stopped posts no more and is drained by what is out") {
@@ -237,6 +260,7 @@ TEST_CASE("whatever order things happen in, each transfer ends once with the byt
     }
     REQUIRE(queue.empty());
     REQUIRE(queue.out() == 0);
+    REQUIRE(queue.MayBegin(Length::kMedium));
   }
 }
 

@@ -188,10 +188,8 @@ class World {
   }
 
   void GiveMemory(bool there_is) {
-    const auto wanted = receiver_.WantsMemory();
+    const auto wanted = receiver_.WantsMemory(reads_);
     if (!wanted) return;
-    const bool large = wanted->sizes.body + wanted->sizes.attachment > kSmallPayloadBytes;
-    if (large && !reads_.MayBegin()) return;
     if (!there_is) {
       receiver_.NoMemory(wanted->transfer, now_);
       return;
@@ -303,7 +301,7 @@ class World {
     for (bool busy = true; busy;) {
       Must(++rounds < 10'000, "it comes to an end");
       busy = !built_.empty() || !to_receiver_.empty() || !to_sender_.empty() || !out_.empty() ||
-             !revokes_.empty() || receiver_.WantsMemory() || !reads_.empty();
+             !revokes_.empty() || receiver_.waiting() || !reads_.empty();
       Post();
       ReceiverHears();
       SenderHears();
