@@ -330,7 +330,8 @@ absl::Status BufferPool::Core::Exhausted(size_t bytes) const {
   return absl::ResourceExhaustedError(absl::StrCat(
       options_.name, " pool: no room for ", bytes, " bytes: ", stats.leased_bytes,
       " bytes are in use and ", stats.cached_bytes, " idle of at most ", LimitFor(bytes),
-      "; release buffers sooner or raise BufferPoolOptions::max_bytes"));
+      LimitFor(bytes) < options_.max_bytes ? " (the rest is for small messages)" : "",
+      "; release buffers sooner or raise ", options_.option));
 }
 
 // ---- releasing ----

@@ -54,9 +54,10 @@ std::unique_ptr<SlabSource> PlainMemory();
 inline constexpr size_t kMaxSmallSlot = kSmallPayloadBytes;
 
 struct BufferPoolOptions {
-  const char* name = "buffers";        // said in errors: "<name> pool: …"
-  size_t max_bytes = size_t{4} << 30;  // leased + cached; beyond it Allocate fails
-  size_t small_bytes = 0;              // of max_bytes: for slots up to kMaxSmallSlot alone
+  const char* name = "buffers";                         // said in errors: "<name> pool: …"
+  const char* option = "BufferPoolOptions::max_bytes";  // what to raise, said in errors
+  size_t max_bytes = size_t{4} << 30;                   // leased + cached; beyond it Allocate fails
+  size_t small_bytes = 0;  // of max_bytes: for slots up to kMaxSmallSlot alone
   size_t max_cached_bytes = size_t{256} << 20;
 };
 

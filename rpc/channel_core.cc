@@ -57,9 +57,21 @@ void ChannelCore::SetLastError(const absl::Status& status) {
 
 // ---- connecting ----
 
+// Beside callers whose calls fail at once nobody else would see to the next attempt.
+void ChannelCore::Enter(State state) {
+  state_ = state;
+  const bool connects = state == State::kConnecting || state == State::kBackoff;
+  if (std::exchange(upkeep_, connects) == connects) return;
+  if (connects) {
+    loop_->AddUpkeep();
+  } else {
+    loop_->RemoveUpkeep();
+  }
+}
+
 void ChannelCore::Connect() {
   if (state_ == State::kClosed) return;
-  state_ = State::kConnecting;
+  Enter(State::kConnecting);
   Disarm();
   connecting_ =
       transport_->Connect(*loop_, endpoint_, After(loop_->now(), options_.connect_timeout),
@@ -86,7 +98,7 @@ void ChannelCore::OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connec
 
 void ChannelCore::OnSessionReady(ClientSession& session) {
   if (&session != session_.get()) return;
-  state_ = State::kReady;
+  Enter(State::kReady);
   ready_at_ = loop_->now();
   failed_attempts_ = 0;
   ++tally_.connects;
@@ -106,7 +118,7 @@ void ChannelCore::OnAttemptFailed(const absl::Status& status) {
         absl::StrCat("channel: ", status.message(), "; trying again with growing pauses"));
   }
   SetLastError(status);
-  state_ = State::kBackoff;
+  Enter(State::kBackoff);
   loop_->timers().Arm(*this, After(loop_->now(), NextPause()));
   for (ClientCall* call = first_waiting_; call != nullptr;) {
     ClientCall* next = call->next_;
@@ -373,7 +385,7 @@ void ChannelCore::RequestCancel(uint64_t key) {
 
 void ChannelCore::Shutdown() {
   if (state_ == State::kClosed) return;
-  state_ = State::kClosed;
+  Enter(State::kClosed);
   Disarm();
   connecting_.reset();
   const absl::Status reason = absl::CancelledError("the channel was closed");

@@ -87,6 +87,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   void OnTimer() override { Connect(); }  // the pause is over
   void Run() override;                    // LoopTask: ends the calls of doomed_
 
+  void Enter(State state);
   void OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connection);
   void OnAttemptFailed(const absl::Status& status);
   void ConnectAgain(const absl::Status& lost);
@@ -123,6 +124,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   ChannelTally tally_;  // before the sessions, which are listed in it
 
   // Touched on the loop only.
+  bool upkeep_ = false;  // the loop knows that a connection is to be made
   std::unique_ptr<Transport::PendingConnect> connecting_;
   std::unique_ptr<ClientSession> session_;                // connecting (HELLO pending) or ready
   std::shared_ptr<ChannelCore> self_;                     // while closed but not yet disconnected

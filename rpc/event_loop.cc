@@ -110,6 +110,11 @@ void LoopState::AddAsyncWork() {
   if (!driven.load()) WakeHelper();
 }
 
+void LoopState::AddUpkeep() {
+  upkeep.fetch_add(1);
+  if (!driven.load()) WakeHelper();
+}
+
 bool LoopState::DriverSleepsElsewhere() const {
   // `sleeping` also covers the handler that Asio runs when the sleep ends: that is this thread.
   return sleeping.load() && !DrivenByThisThread();
@@ -183,7 +188,7 @@ void LoopState::Release() {
       RemoveWaiter(*next);
     } else {
       driven.store(false);  // before async_work is looked at: see AddAsyncWork
-      wake_helper = submitted.first != nullptr || helper_parked_for_good || async_work.load() > 0;
+      wake_helper = submitted.first != nullptr || helper_parked_for_good || WantsDriver();
       helper_parked_for_good = false;
     }
   }
@@ -309,6 +314,8 @@ ProgressMode EventLoop::mode() const { return state_->options.mode; }
 
 void EventLoop::AddAsyncWork() { state_->AddAsyncWork(); }
 void EventLoop::RemoveAsyncWork() { state_->async_work.fetch_sub(1); }
+void EventLoop::AddUpkeep() { state_->AddUpkeep(); }
+void EventLoop::RemoveUpkeep() { state_->upkeep.fetch_sub(1); }
 
 TimePoint EventLoop::now() const { return state_->Now(); }
 TimerWheel& EventLoop::timers() { return state_->timers; }

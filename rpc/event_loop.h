@@ -183,6 +183,10 @@ class EventLoop {
   // asynchronous calls.
   void AddAsyncWork();
   void RemoveAsyncWork();
+  // The same for what the loop does by itself, a connection to be made: somebody drives whenever no
+  // caller does, but a busy loop sleeps meanwhile.
+  void AddUpkeep();
+  void RemoveUpkeep();
 
   // ---- driver only ----
 

@@ -151,8 +151,9 @@ void LoopState::HelperMain() {
     const uint64_t latest = moves.load(std::memory_order_relaxed);
     const bool unmoved = latest == seen;
     seen = latest;
-    // Callers that come again and again drive the loop, and each look is a system call.
-    usual = unmoved || asio_used.load(std::memory_order_relaxed)
+    // Callers that come again and again drive the loop, and each look is a system call. Those whose
+    // calls fail at once do not: what is to be done then is upkeep.
+    usual = unmoved || asio_used.load(std::memory_order_relaxed) || upkeep.load() > 0
                 ? kPatienceMs
                 : std::min(2 * usual, kLongestPatienceMs);
     patience = usual;
@@ -163,7 +164,7 @@ void LoopState::HelperMain() {
       }
       continue;
     }
-    const bool needed = async_work.load() > 0 || has_submissions.load();
+    const bool needed = WantsDriver() || has_submissions.load();
     if ((needed || unmoved) && !stopping.load() && TryTake(nullptr)) {
       HelperDrive();
       seen = moves.load(std::memory_order_relaxed);

@@ -77,6 +77,8 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   }
   void Submit(LoopTask& task);
   void AddAsyncWork();
+  void AddUpkeep();
+  bool WantsDriver() const { return async_work.load() > 0 || upkeep.load() > 0; }
   // A sleeping driver that is not this thread: it must be woken to notice what was changed before.
   bool DriverSleepsElsewhere() const;
   // Makes a sleeping driver look again; at most one wake-up is on its way at a time.
@@ -143,6 +145,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   std::atomic<bool> caller_came{false};
   std::atomic<bool> stopping{false};
   std::atomic<int64_t> async_work{0};
+  std::atomic<int64_t> upkeep{0};
   // Somebody but pollers has, or had, to do with Asio: EventLoop::io(), an executor's context.
   std::atomic<bool> asio_used{false};
 

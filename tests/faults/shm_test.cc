@@ -113,6 +113,38 @@ TEST_CASE("SIGKILL of a server with calls of all sizes in flight: they end and s
   if (!kSanitized) CHECK(rounds.Trouble(kCallsALife) == "");
 }
 
+// Calls that fail at once do not drive the loop. It must be driven all the same.
+TEST_CASE(
+    "a caller that tries again at any pace finds a server that was killed and started again") {
+  const milliseconds pause = GENERATE(milliseconds(1), milliseconds(60), milliseconds(250));
+  INFO(pause.count() << " ms");
+  const hostile::LogLines log;
+  const Runtime runtime;
+  const std::string address = NewName();
+  auto server = std::make_unique<ServerProcess>(ServerProcess::Options{.address = address});
+  const auto channel = Dial(address);
+  REQUIRE(channel.ok());
+  testing::Journal::Client client(*channel);
+  const auto answers = [&] {
+    return client.Note(testing::EntryT(), {.timeout = seconds(20)}).ok();
+  };
+  REQUIRE(Eventually(answers));
+  // Long enough for the helper thread to look seldom.
+  const auto busy_until = std::chrono::steady_clock::now() + milliseconds(700);
+  while (std::chrono::steady_clock::now() < busy_until) REQUIRE(answers());
+  server->child().End(SIGKILL);
+  for (int i = 0; i < 3; ++i) {
+    CHECK_FALSE(answers());
+    std::this_thread::sleep_for(pause);
+  }
+  server = std::make_unique<ServerProcess>(ServerProcess::Options{.address = address});
+  CHECK(Eventually([&] {
+    if (answers()) return true;
+    std::this_thread::sleep_for(pause);
+    return false;
+  }));
+}
+
 TEST_CASE("SIGKILL of a client with calls of all sizes in flight: the server is as before") {
   const hostile::LogLines log;
   const Runtime runtime;

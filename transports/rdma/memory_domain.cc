@@ -8,20 +8,29 @@
 namespace farcall::rdma {
 namespace {
 
-std::shared_ptr<BufferPool> MakePool(const char* name, size_t bytes,
+struct PoolSize {
+  size_t bytes;
+  const char* option;
+};
+
+std::shared_ptr<BufferPool> MakePool(const char* name, PoolSize size,
                                      std::unique_ptr<SlabSource> memory) {
+  const size_t bytes = size.bytes;
   return std::make_shared<BufferPool>(
       BufferPoolOptions{.name = name,
+                        .option = size.option,
                         .max_bytes = bytes,
                         .small_bytes = bytes / kSmallShare,
                         .max_cached_bytes = std::min(bytes / 2, kMaxCachedBytes)},
       std::move(memory));
 }
 
-// What a pool of `all` bytes for all connections may be.
-size_t PoolBytes(const RdmaOptions& options, size_t all) {
-  if (options.isolation == RdmaIsolation::kShared) return all;
-  return std::min(options.connection_pool_bytes, all);
+// What a pool of `all` may be, which is for all connections.
+PoolSize PoolSizeOf(const RdmaOptions& options, PoolSize all) {
+  if (options.isolation == RdmaIsolation::kShared || options.connection_pool_bytes >= all.bytes) {
+    return all;
+  }
+  return {options.connection_pool_bytes, "RdmaOptions::connection_pool_bytes"};
 }
 
 Access ReadableAccess(bool windows) {
@@ -53,9 +62,13 @@ MemoryDomain::MemoryDomain(std::shared_ptr<ProtectionDomain> domain, const Capab
   auto receive = std::make_unique<DeviceMemory>(domain_, SinkAccess(can), budgets.receive);
   send_memory_ = send.get();
   receive_memory_ = receive.get();
-  send_pool_ = MakePool("rdma send", PoolBytes(options, options.send_pool_bytes), std::move(send));
+  send_pool_ = MakePool(
+      "rdma send", PoolSizeOf(options, {options.send_pool_bytes, "RdmaOptions::send_pool_bytes"}),
+      std::move(send));
   receive_pool_ =
-      MakePool("rdma receive", PoolBytes(options, options.receive_pool_bytes), std::move(receive));
+      MakePool("rdma receive",
+               PoolSizeOf(options, {options.receive_pool_bytes, "RdmaOptions::receive_pool_bytes"}),
+               std::move(receive));
 }
 
 uint64_t MemoryDomain::registrations() const {

@@ -47,21 +47,28 @@ Parameters Settings::parameters() const {
 }
 
 absl::Status CheckOptions(const RdmaOptions& options) {
-  const char* wrong = nullptr;
+  const auto wrong = [](const char* option, uint64_t value, const std::string& rule) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("RdmaOptions::", option, " is ", value, ": it must be ", rule));
+  };
   if (options.receive_depth < kMinReceiveDepth || options.receive_depth > kMaxReceiveDepth) {
-    wrong = "receive_depth";
+    return wrong("receive_depth", options.receive_depth,
+                 absl::StrCat(kMinReceiveDepth, " to ", kMaxReceiveDepth));
   }
-  if (options.eager_bytes > kMaxReceiveBytes - kOverhead ||
-      options.eager_bytes % kBufferAlignment != 0) {
-    wrong = "eager_bytes";
+  constexpr uint32_t kMaxEager = kMaxReceiveBytes - kOverhead;
+  if (options.eager_bytes > kMaxEager || options.eager_bytes % kBufferAlignment != 0) {
+    return wrong("eager_bytes", options.eager_bytes,
+                 absl::StrCat("a multiple of ", kBufferAlignment, ", at most ", kMaxEager));
   }
   if (options.threshold.has_value() && *options.threshold > options.eager_bytes) {
-    wrong = "threshold";
+    return wrong("threshold", *options.threshold,
+                 absl::StrCat("at most eager_bytes, ", options.eager_bytes));
   }
-  if (options.chunk_bytes == 0 || options.chunk_bytes > kMaxChunk) wrong = "chunk_bytes";
-  if (options.read_depth == 0) wrong = "read_depth";
-  if (wrong == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("RdmaOptions::", wrong, " is out of bounds"));
+  if (options.chunk_bytes == 0 || options.chunk_bytes > kMaxChunk) {
+    return wrong("chunk_bytes", options.chunk_bytes, absl::StrCat("1 to ", kMaxChunk));
+  }
+  if (options.read_depth == 0) return wrong("read_depth", 0, "at least 1");
+  return absl::OkStatus();
 }
 
 absl::Status CheckScheme(const Endpoint& endpoint, const std::string& scheme) {

@@ -1,7 +1,7 @@
 // Messages over RDMA adapters: InfiniBand, RoCE and iWARP ("rdma://host:port").
 //
 // What travels is not encrypted and its sender is not authenticated: for networks that are trusted.
-// On others TCP with TLS is the answer.
+// On others TCP in an encrypted tunnel is the answer.
 
 #ifndef FARCALL_TRANSPORTS_RDMA_VERBS_TRANSPORT_H_
 #define FARCALL_TRANSPORTS_RDMA_VERBS_TRANSPORT_H_

@@ -35,8 +35,9 @@ class TcpTransport final : public Transport {
   const std::shared_ptr<const tcp::Settings> settings_;
 };
 
-std::shared_ptr<BufferPool> MakePool(const char* name, size_t bytes) {
+std::shared_ptr<BufferPool> MakePool(const char* name, const char* option, size_t bytes) {
   return std::make_shared<BufferPool>(BufferPoolOptions{.name = name,
+                                                        .option = option,
                                                         .max_bytes = bytes,
                                                         .small_bytes = bytes / tcp::kSmallShare,
                                                         .max_cached_bytes = bytes / 2});
@@ -50,8 +51,10 @@ absl::Status CheckTcpEndpoint(const Endpoint& endpoint) {
 
 std::shared_ptr<Transport> MakeTcpTransport(TcpOptions options) {
   auto settings = std::make_shared<tcp::Settings>();
-  settings->pools.send = MakePool("tcp send", options.send_pool_bytes);
-  settings->pools.receive = MakePool("tcp receive", options.receive_pool_bytes);
+  settings->pools.send =
+      MakePool("tcp send", "TcpOptions::send_pool_bytes", options.send_pool_bytes);
+  settings->pools.receive =
+      MakePool("tcp receive", "TcpOptions::receive_pool_bytes", options.receive_pool_bytes);
   settings->options = std::move(options);
   return std::make_shared<TcpTransport>(std::move(settings));
 }

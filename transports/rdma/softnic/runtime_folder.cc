@@ -120,9 +120,11 @@ absl::StatusOr<FileDescriptor> ConnectTo(const std::string& path) {
   FileDescriptor socket = OpenSocket();
   const int error = socket ? ConnectSocket(socket.get(), path) : errno;
   if (error != 0) {
-    const char* why = error == ENOENT || error == ECONNREFUSED ? "nobody listens"
-                      : error == EAGAIN ? "too many connections wait to be accepted"
-                                        : std::strerror(error);
+    const char* why =
+        error == ENOENT || error == ECONNREFUSED
+            ? "nobody listens: is the server running, as this user and with this XDG_RUNTIME_DIR?"
+        : error == EAGAIN ? "too many connections wait to be accepted"
+                          : std::strerror(error);
     return absl::UnavailableError(absl::StrCat(path, ": ", why));
   }
   absl::Status ours = CheckPeerUser(socket.get(), nullptr);

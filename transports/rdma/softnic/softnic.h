@@ -36,8 +36,8 @@ struct SoftnicOptions {
 };
 
 // Any number in a process; devices of one process can connect to each other. Addresses are names:
-// 1 to 64 letters, digits, '-', '_' and '.'. INVALID_ARGUMENT names the option that is out of
-// bounds.
+// 1 to 64 letters, digits, '-', '_' and '.', not '.' first. INVALID_ARGUMENT names the option that
+// is out of bounds.
 absl::StatusOr<std::shared_ptr<rdma::Device>> MakeSoftnicDevice(SoftnicOptions options = {});
 
 }  // namespace farcall::softnic
