@@ -93,6 +93,19 @@ TEST_CASE("a partial read leaves half of the bytes and an error") {
   CHECK_FALSE(pair.active.Holds(0, 1000, 7));
 }
 
+TEST_CASE("a peer that leaves in the middle of a READ has left, and broke no rule") {
+  Stage stage(FaultPlan{});
+  Pair& pair = stage.pair;
+  pair.active.Read(1, 0, kInto, pair.passive.address(), pair.passive.region->rkey());
+  pair.active.Turn();
+  REQUIRE(pair.active.completions.empty());  // a piece of it
+  pair.passive.id->Disconnect();
+  pair.passive.region.reset();
+  for (int i = 0; i < 10 && pair.active.completions.empty(); ++i) pair.active.Turn();
+  REQUIRE(pair.active.completions.size() == 1);
+  CHECK(pair.active.completions.front().status == CompletionStatus::kFlushed);
+}
+
 TEST_CASE("a completion queue overruns by the plan") {
   Stage stage(Fault{.kind = Kind::kOverrun, .nth = 2});
   stage.pair.active.Send(1, 0, 100);

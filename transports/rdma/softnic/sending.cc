@@ -299,7 +299,11 @@ bool SoftQueuePair::ReadPiece(Work& work, Rest& rest, uint64_t bytes) {
   }
   const uint64_t address = request.remote_address + rest.read;
   std::optional<RemotePlace> place = peer_keys_.Find(request.rkey, address, bytes);
-  if (!place.has_value()) return fail(CompletionStatus::kRemoteAccessError);
+  if (!place.has_value()) {
+    ReadPackets();  // a peer that leaves says so before its memory goes
+    if (state_ != QueuePairState::kReadyToSend) return false;  // flushed
+    return fail(CompletionStatus::kRemoteAccessError);
+  }
   // Memory is announced before it is offered, so the notice is on its way.
   if (!slabs_.contains(place->slab)) ReadNotices();
   if (state_ != QueuePairState::kReadyToSend) return false;  // flushed meanwhile
