@@ -1,0 +1,295 @@
+#include "farcall/bench/report/model.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "farcall/bench/measure/compare.h"
+#include "farcall/bench/measure/table.h"
+
+namespace farcall::bench {
+namespace {
+
+using Which = std::function<bool(const Record&)>;
+
+constexpr uint64_t kSmallBytes = 32;
+constexpr uint64_t kLargeBytes = uint64_t{1} << 20;
+
+// Colours by transport. What is not ours and not a floor shares the last one.
+int ColourOf(std::string_view transport) {
+  constexpr std::array<std::string_view, 9> kInOrder = {
+      "tcp",          "shm",         "floor/tcp",  "floor/shm",         "loopback",
+      "peer/ucx-shm", "peer/thrift", "peer/capnp", "peer/grpc-callback"};
+  const auto* const at = std::find(kInOrder.begin(), kInOrder.end(), transport);
+  return static_cast<int>(at - kInOrder.begin());
+}
+
+bool Ours(const Record& record) {
+  return !record.transport.starts_with("floor/") && !record.transport.starts_with("peer/");
+}
+
+// On one connection, with nothing beside it.
+bool Alone(const Record& record) {
+  return record.connections == 1 && record.idle_connections == 0 && record.beside_bytes == 0;
+}
+
+bool IsKind(const Record& record, Case kind) { return record.kind == NameOf(kind); }
+
+std::string NameOfRow(const Record& record) {
+  return record.transport.starts_with("peer/") || record.transport == "floor/shm"
+             ? record.transport
+             : record.transport + " " + record.mode;
+}
+
+Look LookOf(const Record& record) {
+  return {.colour = ColourOf(record.transport), .dashed = record.mode == NameOf(Mode::kEvent)};
+}
+
+// The records that `which` takes, by row in the order of their first, and within a row by `x`.
+struct Row {
+  std::string name;
+  Look look;
+  std::map<double, Rounds> at;
+};
+
+std::vector<Row> RowsOf(const std::vector<Record>& records, const Which& which, const Figure& x) {
+  std::vector<Row> rows;
+  for (const Record& record : records) {
+    if (!which(record)) continue;
+    const std::string name = NameOfRow(record);
+    auto row = std::find_if(rows.begin(), rows.end(),
+                            [&](const Row& known) { return known.name == name; });
+    if (row == rows.end()) row = rows.insert(row, {name, LookOf(record), {}});
+    row->at[x(record)].push_back(record);
+  }
+  return rows;
+}
+
+double MedianOf(const Figure& figure, const Rounds& rounds) {
+  std::vector<double> values;
+  for (const Record& record : rounds) values.push_back(figure(record));
+  return Median(std::move(values));
+}
+
+double BytesOf(const Record& record) { return static_cast<double>(record.bytes); }
+
+// A curve a row; the band of ours reaches up to `upper`.
+std::vector<Series> SeriesOf(const std::vector<Record>& records, const Which& which,
+                             const Figure& x, const Figure& y, const Figure& upper) {
+  std::vector<Series> all;
+  for (const Row& row : RowsOf(records, which, x)) {
+    Series series{row.name, row.look, {}};
+    for (const auto& [at, measured] : row.at) {
+      const Rounds rounds = LargestGroup(measured);
+      const double value = MedianOf(y, rounds);
+      series.points.push_back(
+          {at, value, Ours(rounds.front()) ? MedianOf(upper, rounds) : value});
+    }
+    // Two sizes far apart say nothing about those between.
+    series.look.line = series.points.size() > 2 || Ours(row.at.begin()->second.front());
+    all.push_back(std::move(series));
+  }
+  return all;
+}
+
+LineChart LatencyBySize(const std::vector<Record>& records) {
+  return {.title = "Latency by size",
+          .caption = "A call with so many bytes there and back, one at a time: the median, and "
+                     "above it a band up to the 99th percentile. floor/… is what the machine "
+                     "does without RPC.",
+          .x_name = "payload, each way",
+          .y_name = "us",
+          .x_scale = Scale::kBytes,
+          .series = SeriesOf(
+              records,
+              [](const Record& of) { return Alone(of) && IsKind(of, Case::kLatency); }, BytesOf,
+              &Record::p50_us, &Record::p99_us)};
+}
+
+// Shared memory by the way that a payload takes, so that one sees where one begins and the other
+// ends.
+LineChart Crossover(const std::vector<Record>& records) {
+  LineChart chart{.title = "Eager and rendezvous",
+                  .caption = "The same calls over shared memory (a software NIC), by the way that "
+                             "their payload takes: small ones travel in the message (eager), "
+                             "large ones are read by the receiver where they lie (rendezvous).",
+                  .x_name = "payload, each way",
+                  .y_name = "us",
+                  .x_scale = Scale::kBytes,
+                  .series = {}};
+  for (const char* path : {"eager", "rendezvous"}) {
+    const Which which = [&](const Record& of) {
+      return Alone(of) && IsKind(of, Case::kLatency) && of.transport == "shm" && of.path == path;
+    };
+    for (Series& series :
+         SeriesOf(records, which, BytesOf, &Record::p50_us, &Record::p50_us)) {
+      series.name += std::string(", ") + path;
+      series.look.colour = std::string_view(path) == "eager" ? 1 : 4;
+      chart.series.push_back(std::move(series));
+    }
+  }
+  return chart;
+}
+
+LineChart Bandwidth(const std::vector<Record>& records, Case kind) {
+  const bool request = kind == Case::kBulkRequest;
+  return {.title = request ? "Bandwidth of large requests" : "Bandwidth of large replies",
+          .caption = std::string("Large payloads ") +
+                     (request ? "to the server" : "to the client") +
+                     ", several in flight. floor/shm is one memcpy between two processes with as "
+                     "many bodies in flight, floor/tcp is plain sockets.",
+          .x_name = "payload",
+          .y_name = "MB/s",
+          .x_scale = Scale::kBytes,
+          .series = SeriesOf(
+              records, [kind](const Record& of) { return Alone(of) && IsKind(of, kind); },
+              BytesOf, &Record::mb_per_s, &Record::mb_per_s)};
+}
+
+// A latency is a throughput with one call in flight.
+LineChart ThroughputByConcurrency(const std::vector<Record>& records) {
+  return {.title = "Throughput by calls in flight",
+          .caption = "Calls of 32 B there and back on one connection, with so many in flight.",
+          .x_name = "calls in flight",
+          .y_name = "calls/s",
+          .x_scale = Scale::kTwos,
+          .series = SeriesOf(
+              records,
+              [](const Record& of) {
+                return Alone(of) && of.bytes == kSmallBytes &&
+                       (IsKind(of, Case::kThroughput) || IsKind(of, Case::kLatency));
+              },
+              [](const Record& of) { return static_cast<double>(of.outstanding); },
+              &Record::calls_per_s, &Record::calls_per_s)};
+}
+
+LineChart Distribution(const std::vector<Record>& records) {
+  LineChart chart{.title = "How the latency of a small call is distributed",
+                  .caption = "32 B there and back, one call at a time: so many of the calls took no "
+                             "longer than this.",
+                  .x_name = "of all calls",
+                  .y_name = "us",
+                  .x_scale = Scale::kPercentile,
+                  .series = {}};
+  const std::array<std::pair<double, Figure>, 4> shares = {
+      std::pair{0.5, Figure(&Record::p50_us)}, std::pair{0.9, Figure(&Record::p90_us)},
+      std::pair{0.99, Figure(&Record::p99_us)}, std::pair{0.999, Figure(&Record::p999_us)}};
+  const Which which = [](const Record& of) {
+    return Alone(of) && of.bytes == kSmallBytes && IsKind(of, Case::kLatency);
+  };
+  for (const Row& row : RowsOf(records, which, BytesOf)) {
+    const Rounds rounds = LargestGroup(row.at.begin()->second);
+    Series series{row.name, row.look, {}};
+    for (const auto& [share, figure] : shares) {
+      const double value = MedianOf(figure, rounds);
+      series.points.push_back({share, value, value});
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
+// The median over the rounds that have it.
+std::optional<double> MedianOf(std::optional<double> Record::* figure, const Rounds& rounds) {
+  std::vector<double> values;
+  for (const Record& record : rounds) {
+    if (record.*figure) values.push_back(*(record.*figure));
+  }
+  if (values.empty()) return std::nullopt;
+  return Median(std::move(values));
+}
+
+BarChart CpuOfACall(const std::vector<Record>& records) {
+  BarChart chart{.title = "CPU time of a call",
+                 .caption = "User and system time of both processes, for a call of 32 B there and "
+                            "back, one at a time. Who spins uses all that passes.",
+                 .unit = "us",
+                 .bars = {}};
+  const Which which = [](const Record& of) {
+    return Alone(of) && of.bytes == kSmallBytes && IsKind(of, Case::kLatency);
+  };
+  for (const Row& row : RowsOf(records, which, BytesOf)) {
+    const std::optional<double> cpu =
+        MedianOf(&Record::cpu_us_per_call, LargestGroup(row.at.begin()->second));
+    if (cpu) chart.bars.push_back({row.name, row.look, *cpu});
+  }
+  std::stable_sort(chart.bars.begin(), chart.bars.end(),
+                   [](const Bar& a, const Bar& b) { return a.value < b.value; });
+  return chart;
+}
+
+struct CostColumn {
+  const char* name;
+  std::optional<double> Record::* figure;
+};
+
+constexpr std::array<CostColumn, 13> kCostColumns = {{
+    {"CPU us", &Record::cpu_us_per_call},
+    {"context switches", &Record::context_switches_per_call},
+    {"system calls", &Record::syscalls_per_call},
+    {"send calls or doorbells, client", &Record::send_calls_per_call},
+    {"receive calls, client", &Record::receive_calls_per_call},
+    {"payload bytes copied, client", &Record::client_copied_bytes_per_call},
+    {"payload bytes copied", &Record::copied_bytes_per_call},
+    {"allocations", &Record::allocations_per_call},
+    {"SENDs", &Record::sends_per_call},
+    {"READs", &Record::reads_per_call},
+    {"doorbells", &Record::doorbells_per_call},
+    {"completions", &Record::signalled_per_call},
+    {"registrations", &Record::registrations_per_call},
+}};
+
+CostTable CostsOf(const std::vector<Record>& records, uint64_t bytes) {
+  CostTable table{FormatBytes(bytes) + " there and back, one call at a time", {}, {}};
+  const std::vector<Row> rows = RowsOf(
+      records,
+      [bytes](const Record& of) {
+        return Alone(of) && of.bytes == bytes && IsKind(of, Case::kLatency);
+      },
+      BytesOf);
+  for (const Row& row : rows) table.rows.push_back({row.name, {}});
+  for (const CostColumn& column : kCostColumns) {
+    std::vector<std::optional<double>> values;
+    for (const Row& row : rows) {
+      values.push_back(MedianOf(column.figure, LargestGroup(row.at.begin()->second)));
+    }
+    if (std::none_of(values.begin(), values.end(), [](const auto& value) { return value; })) {
+      continue;
+    }
+    table.columns.emplace_back(column.name);
+    for (size_t i = 0; i < rows.size(); ++i) table.rows[i].values.push_back(values[i]);
+  }
+  return table;
+}
+
+bool Empty(const LineChart& chart) {
+  return std::all_of(chart.series.begin(), chart.series.end(),
+                     [](const Series& series) { return series.points.empty(); });
+}
+
+}  // namespace
+
+ReportModel MakeModel(const Report& report, std::vector<std::string> warnings) {
+  const std::vector<Record>& records = report.records;
+  ReportModel model{.headline = FormatHeadline(records),
+                    .warnings = std::move(warnings),
+                    .charts = {LatencyBySize(records), Distribution(records), Crossover(records),
+                               ThroughputByConcurrency(records),
+                               Bandwidth(records, Case::kBulkRequest),
+                               Bandwidth(records, Case::kBulkReply)},
+                    .bars = {CpuOfACall(records)},
+                    .verdicts = Judge(records),
+                    .costs = {CostsOf(records, kSmallBytes), CostsOf(records, kLargeBytes)},
+                    .machine = report.machine,
+                    .versions = report.versions,
+                    .settings = report.settings};
+  std::erase_if(model.charts, Empty);
+  std::erase_if(model.bars, [](const BarChart& chart) { return chart.bars.empty(); });
+  std::erase_if(model.costs, [](const CostTable& table) { return table.columns.empty(); });
+  return model;
+}
+
+}  // namespace farcall::bench
