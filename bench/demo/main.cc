@@ -299,7 +299,7 @@ int Demo(const Arguments& arguments) {
     std::cout << FormatTable(report.records) << kRowNames << FormatVerdicts(model.verdicts);
   }
   for (const std::string& warning : warnings) std::cout << warning << '\n';
-  std::cout << model.headline;
+  std::cout << FormatHeadline(report.records);
   bool written = json.Write(ToJson(report));
   written = csv.Write(ToCsv(report.records)) && written;
   written = html.Write(ToHtml(model)) && written;

@@ -65,8 +65,8 @@ std::string TickText(Scale scale, double value) {
 
 struct Axis {
   Scale scale;
-  double low, high;    // as Place
-  double from, to;     // in the picture
+  double low, high;  // as Place
+  double from, to;   // in the picture
   double At(double value) const {
     return from + (Place(scale, value) - low) / (high - low) * (to - from);
   }
@@ -133,8 +133,7 @@ std::string Curve(const Series& series, const Axis& x, const Axis& y) {
     line += Print("%s%.1f %.1f", command, x.At(point.x), y.At(point.y));
     back = Print("L%.1f %.1f", x.At(point.x), y.At(std::max(point.y, point.upper))) + back;
     marks += Print("<circle cx='%.1f' cy='%.1f' r='3'><title>", x.At(point.x), y.At(point.y)) +
-             Escape(series.name + ", " + TickText(x.scale, point.x) + ": " +
-                    ShortNumber(point.y)) +
+             Escape(series.name + ", " + TickText(x.scale, point.x) + ": " + ShortNumber(point.y)) +
              "</title></circle>";
     band = band || point.upper > point.y;
     command = "L";
@@ -190,8 +189,7 @@ std::string ToSvg(const BarChart& chart, int width) {
   if (most <= 0) return "";
   const double from = 12 + kLetterWidth * static_cast<double>(longest);
   const double room = width - from - 64;
-  std::string out =
-      Open(width, kBarRow * static_cast<double>(chart.bars.size()) + 8, chart.title);
+  std::string out = Open(width, kBarRow * static_cast<double>(chart.bars.size()) + 8, chart.title);
   double top = 4;
   for (const Bar& bar : chart.bars) {
     const double length = std::max(1.0, bar.value / most * room);
@@ -205,8 +203,8 @@ std::string ToSvg(const BarChart& chart, int width) {
 }
 
 std::string SampleSvg(const Look& look) {
-  return "<svg class='sample' viewBox='0 0 26 10' aria-hidden='true'><g class='" +
-         ClassesOf(look) + "'>" + (look.line ? "<path class='line' d='M1 5H25'/>" : "") +
+  return "<svg class='sample' viewBox='0 0 26 10' aria-hidden='true'><g class='" + ClassesOf(look) +
+         "'>" + (look.line ? "<path class='line' d='M1 5H25'/>" : "") +
          "<circle cx='13' cy='5' r='3'/></g></svg>";
 }
 

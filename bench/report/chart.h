@@ -1,5 +1,5 @@
 // Charts of a report as inline SVG. Pure: numbers in, text out. Colours and line styles are classes
-// (`c0` … `c9`, `event`), so that the page's style sheet decides about themes.
+// (`c0` … `c11`, `event`), so that the page's style sheet decides about themes.
 #ifndef FARCALL_BENCH_REPORT_CHART_H_
 #define FARCALL_BENCH_REPORT_CHART_H_
 
@@ -7,6 +7,8 @@
 #include <vector>
 
 namespace farcall::bench {
+
+inline constexpr int kColours = 12;
 
 // Where a curve goes, and up to where its band reaches.
 struct Point {
@@ -17,7 +19,7 @@ struct Point {
 
 // How one who is measured looks, the same in all charts.
 struct Look {
-  int colour = 0;       // 0 to 9
+  int colour = 0;       // below kColours
   bool dashed = false;  // sleeps in the kernel
   bool line = true;     // false: marks alone
 };

@@ -14,18 +14,17 @@ constexpr int kNarrow = 360;  // a phone
 constexpr char kStyle[] = R"(
 :root{color-scheme:light dark;--paper:#fff;--ink:#1b1d21;--soft:#5c6370;--rule:#d9dce2;--tint:#f5f6f8;
 --good:#156f3a;--bad:#a8321c;--c0:#0063b1;--c1:#c44601;--c2:#6b7f94;--c3:#8a8a8a;--c4:#00806a;
---c5:#a3337f;--c6:#7a6200;--c7:#5b3fb5;--c8:#99254a;--c9:#444}
+--c5:#a3337f;--c6:#7a6200;--c7:#5b3fb5;--c8:#99254a;--c9:#7d5a8a;--c10:#d1495b;--c11:#444}
 @media(prefers-color-scheme:dark){:root{--paper:#15171b;--ink:#e8eaee;--soft:#a0a7b4;--rule:#343944;
 --tint:#1d2026;--good:#58c98a;--bad:#ff8d75;--c0:#5cb3ff;--c1:#ff8f4d;--c2:#8fa3b8;--c3:#b0b0b0;
---c4:#3fd0b4;--c5:#f08cd0;--c6:#dcc25a;--c7:#ab95ff;--c8:#ff86a8;--c9:#ccc}}
+--c4:#3fd0b4;--c5:#f08cd0;--c6:#dcc25a;--c7:#ab95ff;--c8:#ff86a8;--c9:#c9a3e0;--c10:#ffb3c1;--c11:#ccc}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:920px;padding:24px 16px 48px;background:var(--paper);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1rem;font-weight:600;color:var(--soft);margin:0 0 4px}
 h2{font-size:1.15rem;margin:40px 0 4px}
 p{margin:4px 0 8px}
-.answer{font-size:1.25rem;line-height:1.4;margin:0 0 12px;padding:0;list-style:none}
-.answer li{margin:2px 0}
+.answer{font-size:1.35rem;line-height:1.4;margin:0 0 12px}
 .caption,.note{color:var(--soft);font-size:.9rem}
 .warn{border-left:4px solid var(--bad);padding:2px 0 2px 12px}
 svg{display:block;width:100%;height:auto;font:12px system-ui,sans-serif}
@@ -57,7 +56,7 @@ dd{margin:0;overflow-wrap:anywhere}
 .targets td{display:inline;border:0;padding-right:8px}.targets td:nth-child(2){display:block}}
 @media print{:root{--paper:#fff;--ink:#000;--soft:#444;--rule:#ccc;--good:#156f3a;--bad:#a8321c;
 --c0:#0063b1;--c1:#c44601;--c2:#6b7f94;--c3:#8a8a8a;--c4:#00806a;--c5:#a3337f;--c6:#7a6200;
---c7:#5b3fb5;--c8:#99254a;--c9:#444}body{max-width:none;padding:0;font-size:11pt}
+--c7:#5b3fb5;--c8:#99254a;--c9:#7d5a8a;--c10:#d1495b;--c11:#444}body{max-width:none;padding:0;font-size:11pt}
 section{break-inside:avoid}*{print-color-adjust:exact}}
 )";
 
@@ -98,15 +97,14 @@ std::string Section(const std::vector<Verdict>& verdicts) {
       unmeasured += (unmeasured.empty() ? "" : "; ") + verdict.what;
       continue;
     }
-    rows += "<tr>" +
-            (verdict.pass ? Element("td", "pass", "pass") : Element("td", "short", "short")) +
-            Element("td", verdict.what) +
-            Element("td", ShortNumber(verdict.found->median), "number") +
-            Element("td",
-                    "(" + ShortNumber(verdict.found->lowest) + " to " +
-                        ShortNumber(verdict.found->highest) + ")",
-                    "number") +
-            Element("td", verdict.must) + "</tr>";
+    rows +=
+        "<tr>" + (verdict.pass ? Element("td", "pass", "pass") : Element("td", "short", "short")) +
+        Element("td", verdict.what) + Element("td", ShortNumber(verdict.found->median), "number") +
+        Element("td",
+                "(" + ShortNumber(verdict.found->lowest) + " to " +
+                    ShortNumber(verdict.found->highest) + ")",
+                "number") +
+        Element("td", verdict.must) + "</tr>";
   }
   if (rows.empty()) return "";
   return "<section>" +
@@ -117,16 +115,18 @@ std::string Section(const std::vector<Verdict>& verdicts) {
          "<div class='scroll'><table class='targets'><tr><th></th><th>what</th><th "
          "class='number'>found</th><th></th><th>must be</th></tr>" +
          rows + "</table></div>" +
-         (unmeasured.empty() ? ""
-                             : Element("p", "Not measured in this run: " + unmeasured + ".", "note")) +
+         (unmeasured.empty()
+              ? ""
+              : Element("p", "Not measured in this run: " + unmeasured + ".", "note")) +
          "</section>\n";
 }
 
 std::string Section(const CostTable& table) {
-  std::string out = "<section>" + Heading("What a call costs: " + table.title,
-                                          "A dash: not measured. 'client': that process alone; the "
-                                          "others are of both processes. What of this hardware "
-                                          "saves is the same on every machine.") +
+  std::string out = "<section>" +
+                    Heading("What a call costs: " + table.title,
+                            "A dash: not measured. 'client': that process alone; the "
+                            "others are of both processes. Counts depend on no "
+                            "machine: they are what RDMA saves.") +
                     "<div class='scroll'><table><tr><th></th>";
   for (const std::string& column : table.columns) out += Element("th", column, "number");
   out += "</tr>";
@@ -153,17 +153,6 @@ std::string Section(const char* title, const Facts& facts) {
   return out + "</dl></section>\n";
 }
 
-// One line, of which each part has a line of its own where the page is narrow.
-std::string Answer(const std::string& headline) {
-  std::string out = "<ul class='answer'>";
-  for (size_t from = 0; from < headline.size();) {
-    const size_t to = std::min(headline.find("; ", from), headline.size());
-    out += Element("li", headline.substr(from, to - from));
-    from = to + 2;
-  }
-  return out + "</ul>\n";
-}
-
 }  // namespace
 
 std::string ToHtml(const ReportModel& model) {
@@ -172,11 +161,11 @@ std::string ToHtml(const ReportModel& model) {
       "content='width=device-width,initial-scale=1'><title>What a Farcall call costs</title>"
       "<style>";
   out += kStyle;
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < kColours; ++i) {
     out += ".c" + std::to_string(i) + "{--c:var(--c" + std::to_string(i) + ")}";
   }
   out += "</style></head><body>\n<h1>What a Farcall call costs on this machine</h1>\n";
-  out += Answer(model.headline);
+  if (!model.headline.empty()) out += Element("p", model.headline, "answer");
   for (const std::string& warning : model.warnings) out += Element("p", warning, "warn");
   out += Element("p",
                  "Solid lines spin (busy), dashed ones sleep in the kernel (event). 'shm' is a "

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -18,11 +20,12 @@ using Which = std::function<bool(const Record&)>;
 constexpr uint64_t kSmallBytes = 32;
 constexpr uint64_t kLargeBytes = uint64_t{1} << 20;
 
-// Colours by transport. What is not ours and not a floor shares the last one.
+// Colours by transport. Those that are not known here share the last one.
 int ColourOf(std::string_view transport) {
-  constexpr std::array<std::string_view, 9> kInOrder = {
-      "tcp",          "shm",         "floor/tcp",  "floor/shm",         "loopback",
-      "peer/ucx-shm", "peer/thrift", "peer/capnp", "peer/grpc-callback"};
+  constexpr std::array<std::string_view, kColours - 1> kInOrder = {
+      "tcp",           "shm",         "floor/tcp",  "floor/shm",          "loopback",
+      "peer/ucx-shm",  "peer/thrift", "peer/capnp", "peer/grpc-callback", "peer/ucx-tcp",
+      "peer/grpc-sync"};
   const auto* const at = std::find(kInOrder.begin(), kInOrder.end(), transport);
   return static_cast<int>(at - kInOrder.begin());
 }
@@ -48,10 +51,16 @@ Look LookOf(const Record& record) {
   return {.colour = ColourOf(record.transport), .dashed = record.mode == NameOf(Mode::kEvent)};
 }
 
-// The records that `which` takes, by row in the order of their first, and within a row by `x`.
+// Ours first, then what is without RPC, then others.
+int GroupOfRow(const Record& record) {
+  return Ours(record) ? 0 : record.transport.starts_with("floor/") ? 1 : 2;
+}
+
+// The records that `which` takes, by row, and within a row by `x`.
 struct Row {
   std::string name;
   Look look;
+  int group = 0;
   std::map<double, Rounds> at;
 };
 
@@ -62,9 +71,11 @@ std::vector<Row> RowsOf(const std::vector<Record>& records, const Which& which, 
     const std::string name = NameOfRow(record);
     auto row = std::find_if(rows.begin(), rows.end(),
                             [&](const Row& known) { return known.name == name; });
-    if (row == rows.end()) row = rows.insert(row, {name, LookOf(record), {}});
+    if (row == rows.end()) row = rows.insert(row, {name, LookOf(record), GroupOfRow(record), {}});
     row->at[x(record)].push_back(record);
   }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.group < b.group; });
   return rows;
 }
 
@@ -85,8 +96,7 @@ std::vector<Series> SeriesOf(const std::vector<Record>& records, const Which& wh
     for (const auto& [at, measured] : row.at) {
       const Rounds rounds = LargestGroup(measured);
       const double value = MedianOf(y, rounds);
-      series.points.push_back(
-          {at, value, Ours(rounds.front()) ? MedianOf(upper, rounds) : value});
+      series.points.push_back({at, value, Ours(rounds.front()) ? MedianOf(upper, rounds) : value});
     }
     // Two sizes far apart say nothing about those between.
     series.look.line = series.points.size() > 2 || Ours(row.at.begin()->second.front());
@@ -97,25 +107,26 @@ std::vector<Series> SeriesOf(const std::vector<Record>& records, const Which& wh
 
 LineChart LatencyBySize(const std::vector<Record>& records) {
   return {.title = "Latency by size",
-          .caption = "A call with so many bytes there and back, one at a time: the median, and "
-                     "above it a band up to the 99th percentile. floor/… is what the machine "
-                     "does without RPC.",
+          .caption =
+              "A call with so many bytes there and back, one at a time: the median, and "
+              "for ours a band up to what nine of ten calls take at most. floor/… is what "
+              "the machine does without RPC.",
           .x_name = "payload, each way",
           .y_name = "us",
           .x_scale = Scale::kBytes,
           .series = SeriesOf(
-              records,
-              [](const Record& of) { return Alone(of) && IsKind(of, Case::kLatency); }, BytesOf,
-              &Record::p50_us, &Record::p99_us)};
+              records, [](const Record& of) { return Alone(of) && IsKind(of, Case::kLatency); },
+              BytesOf, &Record::p50_us, &Record::p90_us)};
 }
 
 // Shared memory by the way that a payload takes, so that one sees where one begins and the other
 // ends.
 LineChart Crossover(const std::vector<Record>& records) {
   LineChart chart{.title = "Eager and rendezvous",
-                  .caption = "The same calls over shared memory (a software NIC), by the way that "
-                             "their payload takes: small ones travel in the message (eager), "
-                             "large ones are read by the receiver where they lie (rendezvous).",
+                  .caption =
+                      "The same calls over shared memory (a software NIC), by the way that "
+                      "their payload takes: small ones travel in the message (eager), "
+                      "large ones are read by the receiver where they lie (rendezvous).",
                   .x_name = "payload, each way",
                   .y_name = "us",
                   .x_scale = Scale::kBytes,
@@ -124,8 +135,7 @@ LineChart Crossover(const std::vector<Record>& records) {
     const Which which = [&](const Record& of) {
       return Alone(of) && IsKind(of, Case::kLatency) && of.transport == "shm" && of.path == path;
     };
-    for (Series& series :
-         SeriesOf(records, which, BytesOf, &Record::p50_us, &Record::p50_us)) {
+    for (Series& series : SeriesOf(records, which, BytesOf, &Record::p50_us, &Record::p50_us)) {
       series.name += std::string(", ") + path;
       series.look.colour = std::string_view(path) == "eager" ? 1 : 4;
       chart.series.push_back(std::move(series));
@@ -134,19 +144,40 @@ LineChart Crossover(const std::vector<Record>& records) {
   return chart;
 }
 
-LineChart Bandwidth(const std::vector<Record>& records, Case kind) {
-  const bool request = kind == Case::kBulkRequest;
-  return {.title = request ? "Bandwidth of large requests" : "Bandwidth of large replies",
-          .caption = std::string("Large payloads ") +
-                     (request ? "to the server" : "to the client") +
-                     ", several in flight. floor/shm is one memcpy between two processes with as "
-                     "many bodies in flight, floor/tcp is plain sockets.",
-          .x_name = "payload",
-          .y_name = "MB/s",
-          .x_scale = Scale::kBytes,
-          .series = SeriesOf(
-              records, [kind](const Record& of) { return Alone(of) && IsKind(of, kind); },
-              BytesOf, &Record::mb_per_s, &Record::mb_per_s)};
+// A chart of its own kind when there is one size alone.
+void AddBandwidth(const std::vector<Record>& records, Case kind, ReportModel& model) {
+  const std::string title =
+      kind == Case::kBulkRequest ? "Bandwidth of large requests" : "Bandwidth of large replies";
+  const std::string caption =
+      std::string("Payloads ") + (kind == Case::kBulkRequest ? "to the server" : "to the client") +
+      ", several in flight. floor/shm is one memcpy between two processes with as many in flight, "
+      "floor/tcp is plain sockets.";
+  std::vector<Series> all = SeriesOf(
+      records, [kind](const Record& of) { return Alone(of) && IsKind(of, kind); }, BytesOf,
+      &Record::mb_per_s, &Record::mb_per_s);
+  std::set<double> sizes;
+  for (const Series& series : all) {
+    for (const Point& point : series.points) sizes.insert(point.x);
+  }
+  if (sizes.size() != 1) {
+    model.charts.push_back({.title = title,
+                            .caption = caption,
+                            .x_name = "payload",
+                            .y_name = "MB/s",
+                            .x_scale = Scale::kBytes,
+                            .series = std::move(all)});
+    return;
+  }
+  BarChart chart{.title = title + ", " + FormatBytes(static_cast<uint64_t>(*sizes.begin())),
+                 .caption = caption,
+                 .unit = "MB/s",
+                 .bars = {}};
+  for (const Series& series : all) {
+    chart.bars.push_back({series.name, series.look, series.points.front().y});
+  }
+  std::stable_sort(chart.bars.begin(), chart.bars.end(),
+                   [](const Bar& a, const Bar& b) { return a.value > b.value; });
+  model.bars.push_back(std::move(chart));
 }
 
 // A latency is a throughput with one call in flight.
@@ -168,8 +199,9 @@ LineChart ThroughputByConcurrency(const std::vector<Record>& records) {
 
 LineChart Distribution(const std::vector<Record>& records) {
   LineChart chart{.title = "How the latency of a small call is distributed",
-                  .caption = "32 B there and back, one call at a time: so many of the calls took no "
-                             "longer than this.",
+                  .caption =
+                      "32 B there and back, one call at a time: so many of the calls took no "
+                      "longer than this.",
                   .x_name = "of all calls",
                   .y_name = "us",
                   .x_scale = Scale::kPercentile,
@@ -193,7 +225,7 @@ LineChart Distribution(const std::vector<Record>& records) {
 }
 
 // The median over the rounds that have it.
-std::optional<double> MedianOf(std::optional<double> Record::* figure, const Rounds& rounds) {
+std::optional<double> MedianOf(std::optional<double> Record::*figure, const Rounds& rounds) {
   std::vector<double> values;
   for (const Record& record : rounds) {
     if (record.*figure) values.push_back(*(record.*figure));
@@ -204,8 +236,9 @@ std::optional<double> MedianOf(std::optional<double> Record::* figure, const Rou
 
 BarChart CpuOfACall(const std::vector<Record>& records) {
   BarChart chart{.title = "CPU time of a call",
-                 .caption = "User and system time of both processes, for a call of 32 B there and "
-                            "back, one at a time. Who spins uses all that passes.",
+                 .caption =
+                     "User and system time of both processes, for a call of 32 B there and "
+                     "back, one at a time. Who spins uses all that passes.",
                  .unit = "us",
                  .bars = {}};
   const Which which = [](const Record& of) {
@@ -223,7 +256,7 @@ BarChart CpuOfACall(const std::vector<Record>& records) {
 
 struct CostColumn {
   const char* name;
-  std::optional<double> Record::* figure;
+  std::optional<double> Record::*figure;
 };
 
 constexpr std::array<CostColumn, 13> kCostColumns = {{
@@ -265,6 +298,30 @@ CostTable CostsOf(const std::vector<Record>& records, uint64_t bytes) {
   return table;
 }
 
+// Who is named in the answer, and how.
+constexpr std::array<std::array<const char*, 3>, 5> kInAnswer = {{
+    {"shm", "busy", "over the software NIC"},
+    {"tcp", "busy", "over busy TCP"},
+    {"tcp", "event", "over sleeping TCP"},
+    {"peer/ucx-shm", "busy", "with UCX over shared memory"},
+    {"peer/grpc-callback", "event", "with gRPC"},
+}};
+
+std::string AnswerOf(const std::vector<Record>& records) {
+  std::string answer;
+  for (const auto& [transport, mode, how] : kInAnswer) {
+    Rounds rounds;
+    std::copy_if(records.begin(), records.end(), std::back_inserter(rounds), [&](const Record& of) {
+      return of.transport == transport && of.mode == mode && Alone(of) && of.bytes == kSmallBytes &&
+             IsKind(of, Case::kLatency);
+    });
+    if (rounds.empty()) continue;
+    answer += (answer.empty() ? "A 32-byte call: " : ", ") +
+              ShortNumber(MedianOf(&Record::p50_us, LargestGroup(rounds))) + " us " + how;
+  }
+  return answer;
+}
+
 bool Empty(const LineChart& chart) {
   return std::all_of(chart.series.begin(), chart.series.end(),
                      [](const Series& series) { return series.points.empty(); });
@@ -274,18 +331,18 @@ bool Empty(const LineChart& chart) {
 
 ReportModel MakeModel(const Report& report, std::vector<std::string> warnings) {
   const std::vector<Record>& records = report.records;
-  ReportModel model{.headline = FormatHeadline(records),
+  ReportModel model{.headline = AnswerOf(records),
                     .warnings = std::move(warnings),
                     .charts = {LatencyBySize(records), Distribution(records), Crossover(records),
-                               ThroughputByConcurrency(records),
-                               Bandwidth(records, Case::kBulkRequest),
-                               Bandwidth(records, Case::kBulkReply)},
+                               ThroughputByConcurrency(records)},
                     .bars = {CpuOfACall(records)},
                     .verdicts = Judge(records),
                     .costs = {CostsOf(records, kSmallBytes), CostsOf(records, kLargeBytes)},
                     .machine = report.machine,
                     .versions = report.versions,
                     .settings = report.settings};
+  AddBandwidth(records, Case::kBulkRequest, model);
+  AddBandwidth(records, Case::kBulkReply, model);
   std::erase_if(model.charts, Empty);
   std::erase_if(model.bars, [](const BarChart& chart) { return chart.bars.empty(); });
   std::erase_if(model.costs, [](const CostTable& table) { return table.columns.empty(); });

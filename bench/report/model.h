@@ -26,7 +26,7 @@ struct CostTable {
 };
 
 struct ReportModel {
-  std::string headline;               // the answer in one line
+  std::string headline;               // the answer in one line; empty without a small call
   std::vector<std::string> warnings;  // why figures are worth less, if they are
   std::vector<LineChart> charts;      // none of them empty
   std::vector<BarChart> bars;         // likewise

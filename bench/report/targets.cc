@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "farcall/bench/measure/table.h"
@@ -53,8 +54,7 @@ Rounds RoundsOf(const std::vector<Record>& records, const Who& who, const What& 
 
 std::string Name(const Who& who) {
   const std::string name = who.transport;
-  return name.starts_with("floor/shm") || name.starts_with("peer/") ? name
-                                                                    : name + " " + who.mode;
+  return name.starts_with("floor/shm") || name.starts_with("peer/") ? name : name + " " + who.mode;
 }
 
 std::string Name(const What& what) {
@@ -110,8 +110,9 @@ class Bench {
  private:
   void Compare(double limit, bool at_least, Figure figure, const char* name, const Who& ours,
                const What& what, const Who& other, const What& other_what) {
-    const std::string against = std::string(ours.transport) == other.transport && what.kind ==
-                                        other_what.kind && std::string(ours.mode) == other.mode
+    const std::string against = std::string(ours.transport) == other.transport &&
+                                        what.kind == other_what.kind &&
+                                        std::string(ours.mode) == other.mode
                                     ? "alone"
                                     : Name(other);
     Add(Name(ours) + " / " + against + ", " + Name(what) + ", " + name, limit, at_least,
@@ -119,8 +120,8 @@ class Bench {
   }
   void Add(std::string what, double limit, bool at_least, const std::optional<Ratio>& found) {
     const bool pass = found && (at_least ? found->median >= limit : found->median <= limit);
-    verdicts.push_back({std::move(what), (at_least ? "at least " : "at most ") + ShortNumber(limit),
-                        found, pass});
+    verdicts.push_back(
+        {std::move(what), (at_least ? "at least " : "at most ") + ShortNumber(limit), found, pass});
   }
 
   const std::vector<Record>& records_;
@@ -164,7 +165,7 @@ std::string FormatVerdicts(const std::vector<Verdict>& verdicts) {
       continue;
     }
     char line[256];
-    std::snprintf(line, sizeof(line), "  %-5s %-62s %9s (%s to %s), %s\n",
+    std::snprintf(line, sizeof(line), "  %-5s %-72s %9s (%s to %s), %s\n",
                   verdict.pass ? "pass" : "SHORT", verdict.what.c_str(),
                   ShortNumber(verdict.found->median).c_str(),
                   ShortNumber(verdict.found->lowest).c_str(),
@@ -173,8 +174,9 @@ std::string FormatVerdicts(const std::vector<Verdict>& verdicts) {
   }
   if (out.empty()) return "";
   return "targets\n" + out +
-         (unmeasured > 0 ? "  " + std::to_string(unmeasured) + " more were not measured in this run\n"
-                         : "");
+         (unmeasured > 0
+              ? "  " + std::to_string(unmeasured) + " more were not measured in this run\n"
+              : "");
 }
 
 }  // namespace farcall::bench
