@@ -34,8 +34,8 @@ Plan MakePlan(const std::vector<size_t>& latency_sizes, const std::vector<size_t
 
 Plan FullPlan() {
   return MakePlan({32, kKib, 4 * kKib, 16 * kKib, 64 * kKib, kMib, 16 * kMib},
-                  {64 * kKib, kMib, 16 * kMib}, {4, 16, 64, 256}, 5,
-                  std::chrono::milliseconds(300), std::chrono::milliseconds(100));
+                  {64 * kKib, kMib, 16 * kMib}, {4, 16, 64, 256}, 5, std::chrono::milliseconds(300),
+                  std::chrono::milliseconds(100));
 }
 
 Plan LoadPlan(bool quick) {

@@ -12,12 +12,13 @@ constexpr int kNarrow = 360;  // a phone
 
 // The colours of a series are told apart by who does not see all of them, on white and on black.
 constexpr char kStyle[] = R"(
-:root{color-scheme:light dark;--paper:#fff;--ink:#1b1d21;--soft:#5c6370;--rule:#d9dce2;--tint:#f5f6f8;
+:root{color-scheme:light dark;--paper:#fff;--ink:#1b1d21;--soft:#5c6370;--rule:#d9dce2;
 --good:#156f3a;--bad:#a8321c;--c0:#0063b1;--c1:#c44601;--c2:#6b7f94;--c3:#8a8a8a;--c4:#00806a;
 --c5:#a3337f;--c6:#7a6200;--c7:#5b3fb5;--c8:#99254a;--c9:#7d5a8a;--c10:#d1495b;--c11:#444}
 @media(prefers-color-scheme:dark){:root{--paper:#15171b;--ink:#e8eaee;--soft:#a0a7b4;--rule:#343944;
---tint:#1d2026;--good:#58c98a;--bad:#ff8d75;--c0:#5cb3ff;--c1:#ff8f4d;--c2:#8fa3b8;--c3:#b0b0b0;
---c4:#3fd0b4;--c5:#f08cd0;--c6:#dcc25a;--c7:#ab95ff;--c8:#ff86a8;--c9:#c9a3e0;--c10:#ffb3c1;--c11:#ccc}}
+--good:#58c98a;--bad:#ff8d75;--c0:#5cb3ff;--c1:#ff8f4d;--c2:#8fa3b8;--c3:#b0b0b0;
+--c4:#3fd0b4;--c5:#f08cd0;--c6:#dcc25a;--c7:#ab95ff;
+--c8:#ff86a8;--c9:#c9a3e0;--c10:#ffb3c1;--c11:#ccc}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:920px;padding:24px 16px 48px;background:var(--paper);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif}
@@ -37,7 +38,8 @@ svg text{fill:var(--soft)}
 circle{fill:var(--c)}
 .bar{fill:var(--c)}
 .event .bar{fill-opacity:.55}
-.legend{display:flex;flex-wrap:wrap;gap:2px 16px;margin:6px 0 0;padding:0;list-style:none;font-size:.85rem}
+.legend{display:flex;flex-wrap:wrap;gap:2px 16px;margin:6px 0 0;padding:0;list-style:none;
+font-size:.85rem}
 .legend li{display:flex;align-items:center;gap:6px}
 .sample{width:26px;height:10px}
 .scroll{overflow-x:auto}
@@ -52,11 +54,13 @@ dt{color:var(--soft)}
 dd{margin:0;overflow-wrap:anywhere}
 @media(max-width:560px){.wide{display:none}.narrow{display:block}body{font-size:15px}
 .answer{font-size:1.1rem}dl{grid-template-columns:1fr}dd{margin-bottom:6px}
-.targets th{display:none}.targets tr{display:block;padding:6px 0;border-bottom:1px solid var(--rule)}
+.targets th{display:none}
+.targets tr{display:block;padding:6px 0;border-bottom:1px solid var(--rule)}
 .targets td{display:inline;border:0;padding-right:8px}.targets td:nth-child(2){display:block}}
 @media print{:root{--paper:#fff;--ink:#000;--soft:#444;--rule:#ccc;--good:#156f3a;--bad:#a8321c;
 --c0:#0063b1;--c1:#c44601;--c2:#6b7f94;--c3:#8a8a8a;--c4:#00806a;--c5:#a3337f;--c6:#7a6200;
---c7:#5b3fb5;--c8:#99254a;--c9:#7d5a8a;--c10:#d1495b;--c11:#444}body{max-width:none;padding:0;font-size:11pt}
+--c7:#5b3fb5;--c8:#99254a;--c9:#7d5a8a;--c10:#d1495b;--c11:#444}
+body{max-width:none;padding:0;font-size:11pt}
 section{break-inside:avoid}*{print-color-adjust:exact}}
 )";
 

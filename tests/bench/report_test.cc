@@ -144,9 +144,11 @@ TEST_CASE("one call in flight is a throughput, too") {
       {{},
        {},
        {},
-       {Make({.transport = "tcp", .mode = "busy", .p50_us = 10}),
-        Make({.transport = "tcp", .mode = "busy", .kind = "throughput", .p50_us = 2,
-              .outstanding = 64})}},
+       {Make({.transport = "tcp", .mode = "busy", .p50_us = 10}), Make({.transport = "tcp",
+                                                                        .mode = "busy",
+                                                                        .kind = "throughput",
+                                                                        .p50_us = 2,
+                                                                        .outstanding = 64})}},
       {});
   const std::vector<Point>& points = Chart(model, "Throughput by calls in flight").series[0].points;
   REQUIRE(points.size() == 2);
@@ -158,29 +160,34 @@ TEST_CASE("one call in flight is a throughput, too") {
 
 TEST_CASE("bandwidth of one size is bars, the widest first; of several sizes it is curves") {
   std::vector<Record> records = {
-      Make({.transport = "tcp", .mode = "busy", .kind = "bulk_reply", .bytes = 1024, .mb_per_s = 5}),
-      Make({.transport = "shm", .mode = "busy", .kind = "bulk_reply", .bytes = 1024, .mb_per_s = 9})};
+      Make(
+          {.transport = "tcp", .mode = "busy", .kind = "bulk_reply", .bytes = 1024, .mb_per_s = 5}),
+      Make({.transport = "shm",
+            .mode = "busy",
+            .kind = "bulk_reply",
+            .bytes = 1024,
+            .mb_per_s = 9})};
   const ReportModel one = MakeModel({{}, {}, {}, records}, {});
   CHECK(one.charts.empty());
   REQUIRE(one.bars.size() == 1);
   CHECK(one.bars[0].title == "Bandwidth of large replies, 1 KiB");
   CHECK(one.bars[0].bars[0].name == "shm busy");
   CHECK(one.bars[0].bars[1].value == 5);
-  records.push_back(
-      Make({.transport = "shm", .mode = "busy", .kind = "bulk_reply", .bytes = 4096, .mb_per_s = 9}));
+  records.push_back(Make(
+      {.transport = "shm", .mode = "busy", .kind = "bulk_reply", .bytes = 4096, .mb_per_s = 9}));
   const ReportModel two = MakeModel({{}, {}, {}, records}, {});
   CHECK(two.bars.empty());
   CHECK(Chart(two, "Bandwidth of large replies").series.size() == 2);
 }
 
 TEST_CASE("the answer names who was measured, in one line") {
-  const ReportModel model = MakeModel({{},
-                                       {},
-                                       {},
-                                       {Make({.transport = "peer/grpc-callback", .mode = "event",
-                                              .p50_us = 95}),
-                                        Make({.transport = "shm", .mode = "busy", .p50_us = 0.98})}},
-                                      {});
+  const ReportModel model =
+      MakeModel({{},
+                 {},
+                 {},
+                 {Make({.transport = "peer/grpc-callback", .mode = "event", .p50_us = 95}),
+                  Make({.transport = "shm", .mode = "busy", .p50_us = 0.98})}},
+                {});
   CHECK(model.headline == "A 32-byte call: 0.98 us over the software NIC, 95 us with gRPC");
 }
 
@@ -210,7 +217,10 @@ TEST_CASE("a page needs nothing else, and text of others is no markup") {
   std::vector<Record> records;
   for (const uint64_t bytes : {uint64_t{32}, uint64_t{1} << 20}) {
     records.push_back(Make({.transport = "tcp", .mode = "busy", .bytes = bytes}));
-    records.push_back(Make({.transport = "tcp", .mode = "busy", .kind = "bulk_reply", .bytes = bytes,
+    records.push_back(Make({.transport = "tcp",
+                            .mode = "busy",
+                            .kind = "bulk_reply",
+                            .bytes = bytes,
                             .mb_per_s = 1000}));
   }
   const std::string page =
@@ -218,7 +228,8 @@ TEST_CASE("a page needs nothing else, and text of others is no markup") {
   CHECK(page.find("A 32-byte call: 10 us over busy TCP") != std::string::npos);
   CHECK(page.find("&lt;b&gt;&amp;&#39;") != std::string::npos);
   CHECK(page.find("a &lt; b") != std::string::npos);
-  for (const char* foreign : {"http:", "https:", "<script", "<link", "<img", "url(", "nan", "inf'"}) {
+  for (const char* foreign :
+       {"http:", "https:", "<script", "<link", "<img", "url(", "nan", "inf'"}) {
     CAPTURE(foreign);
     CHECK(page.find(foreign) == std::string::npos);
   }
