@@ -47,6 +47,7 @@ table{border-collapse:collapse;font-size:.85rem;width:100%}
 th,td{padding:5px 10px 5px 0;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}
 th{font-weight:600;color:var(--soft)}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.name{white-space:nowrap}
 .pass{color:var(--good);font-weight:600}
 .short{color:var(--bad);font-weight:600}
 dl{display:grid;grid-template-columns:minmax(8em,max-content) 1fr;gap:2px 16px;font-size:.85rem}
@@ -135,7 +136,7 @@ std::string Section(const CostTable& table) {
   for (const std::string& column : table.columns) out += Element("th", column, "number");
   out += "</tr>";
   for (const CostRow& row : table.rows) {
-    out += "<tr>" + Element("td", row.name);
+    out += "<tr>" + Element("td", row.name, "name");
     for (const std::optional<double>& value : row.values) {
       out += Element("td", value ? ShortNumber(*value) : "–", "number");
     }

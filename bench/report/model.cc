@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "farcall/bench/measure/compare.h"
@@ -56,7 +57,8 @@ int GroupOfRow(const Record& record) {
   return Ours(record) ? 0 : record.transport.starts_with("floor/") ? 1 : 2;
 }
 
-// The records that `which` takes, by row, and within a row by `x`.
+// The records that `which` takes, by row in an order that is the same in all charts, and within a
+// row by `x`.
 struct Row {
   std::string name;
   Look look;
@@ -74,8 +76,10 @@ std::vector<Row> RowsOf(const std::vector<Record>& records, const Which& which, 
     if (row == rows.end()) row = rows.insert(row, {name, LookOf(record), GroupOfRow(record), {}});
     row->at[x(record)].push_back(record);
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Row& a, const Row& b) { return a.group < b.group; });
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::tie(a.group, a.look.colour, a.look.dashed) <
+           std::tie(b.group, b.look.colour, b.look.dashed);
+  });
   return rows;
 }
 
