@@ -1,8 +1,9 @@
 #!/bin/sh
 # The latency demo: a server process, a client process, a table of what a call costs, each row
-# beside the floor of this machine.
+# beside the floor of this machine; and the same as a page with charts, build/demo/report.html, with
+# report.json and report.csv beside it.
 #
-#   sh bench/demo.sh [--quick] [--load] [--no-peers] [--json FILE]
+#   sh bench/demo.sh [--quick] [--load] [--no-peers] [--json FILE] [--csv FILE] [--html FILE]
 #
 # Works from any directory on a fresh Debian 12 (root or sudo): installs what is missing, builds the
 # release preset of what the demo needs, and hands all arguments to the demo. Unless --no-peers is
@@ -20,4 +21,10 @@ if [ "$targets" != farcall_demo ]; then
     echo "demo: some peers cannot be installed, for the reasons above; --no-peers goes without" >&2
 fi
 sh "$root/.ci/build.sh" release $targets
-exec "$root/build/release/bin/farcall_demo" "$@"
+out=$root/build/demo
+mkdir -p "$out"
+code=0
+"$root/build/release/bin/farcall_demo" --json "$out/report.json" --csv "$out/report.csv" \
+  --html "$out/report.html" "$@" || code=$?
+[ "$code" -ne 0 ] || [ ! -s "$out/report.html" ] || echo "charts: $out/report.html" >&2
+exit "$code"

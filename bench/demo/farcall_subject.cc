@@ -29,6 +29,41 @@ ProgressMode ProgressOf(Mode mode) {
   return mode == Mode::kEvent ? ProgressMode::kEvent : ProgressMode::kBusy;
 }
 
+// What a run costs the two processes, from when this is made.
+class CostMeter {
+ public:
+  CostMeter(const Channel& channel, pid_t server) : channel_(channel), server_(server) {}
+
+  Costs PerCall() const {
+    const ConnectionCounters now = channel_.info().connection.counters;
+    const auto calls = static_cast<double>(now.messages_sent - counters_.messages_sent);
+    if (calls == 0) return {};
+    const auto per_call = [calls](uint64_t after, uint64_t before) {
+      return static_cast<double>(after - before) / calls;
+    };
+    Costs costs{.context_switches = {},
+                .send_calls = per_call(now.send_calls, counters_.send_calls),
+                .receive_calls = per_call(now.receive_calls, counters_.receive_calls),
+                .copied_bytes = per_call(now.payload_bytes_copied, counters_.payload_bytes_copied)};
+    const std::optional<uint64_t> switches = Switches();
+    if (switches && switches_) costs.context_switches = per_call(*switches, *switches_);
+    return costs;
+  }
+
+ private:
+  std::optional<uint64_t> Switches() const {
+    const absl::StatusOr<uint64_t> own = ContextSwitchesOf(::getpid());
+    const absl::StatusOr<uint64_t> servers = ContextSwitchesOf(server_);
+    if (!own.ok() || !servers.ok()) return std::nullopt;
+    return *own + *servers;
+  }
+
+  const Channel& channel_;
+  const pid_t server_;
+  const ConnectionCounters counters_ = channel_.info().connection.counters;
+  const std::optional<uint64_t> switches_ = Switches();
+};
+
 uint64_t BytesSent(const Channel& channel) { return channel.info().connection.counters.bytes_sent; }
 
 // Threads that start while this lives run on `core`; afterwards this thread is back where it was.
@@ -86,7 +121,9 @@ absl::StatusOr<Measurement> ProcessSubject::Run(const Workload& workload,
   if (workload.beside_bytes > 0) beside.emplace(channels.front(), workload.beside_bytes);
   const uint64_t sent_before = BytesSent(channels.front());
   const uint64_t start_ns = NowNs();
+  const CostMeter costs(channels.front(), server->pid());
   absl::StatusOr<Measurement> measured = RunEcho(channels, workload, CpuOfThisAnd(server->pid()));
+  if (measured.ok() && workload.alone()) measured->costs = costs.PerCall();
   if (!beside) return measured;
   const auto elapsed_ns = static_cast<double>(NowNs() - start_ns);
   const auto sent = static_cast<double>(BytesSent(channels.front()) - sent_before);

@@ -30,12 +30,16 @@
 #include "farcall/bench/measure/record.h"
 #include "farcall/bench/measure/socket_options.h"
 #include "farcall/bench/measure/table.h"
+#include "farcall/bench/report/html.h"
+#include "farcall/bench/report/model.h"
+#include "farcall/bench/report/targets.h"
 
 namespace farcall::bench {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: farcall_demo [--load] [--quick] [--no-peers] [--json FILE] [--help]\n"
+    "usage: farcall_demo [--load] [--quick] [--no-peers] [--json FILE] [--csv FILE]\n"
+    "                    [--html FILE] [--help]\n"
     "Measures calls between two processes, interleaved with plain sockets (the floor), and prints "
     "a table\n"
     "of both. The last line is the short answer.\n"
@@ -44,7 +48,9 @@ constexpr char kUsage[] =
     "               payloads and idle connections\n"
     "  --quick      about 80 s instead of about eight minutes: fewer sizes and rounds\n"
     "  --no-peers   without the libraries of others: half as long\n"
-    "  --json FILE  also write every record, one a case and round, to FILE\n";
+    "  --json FILE  also write every record, one a case and round, to FILE\n"
+    "  --csv FILE   the same as a table of values\n"
+    "  --html FILE  also write a page with charts to FILE, which needs nothing else\n";
 
 constexpr char kRowNames[] =
     "floor/tcp: plain sockets, no RPC · tcp: Farcall over TCP, another process · floor/shm: a "
@@ -68,8 +74,19 @@ struct Arguments {
   bool load = false;
   bool quick = false;
   bool peers = true;
-  std::string json;  // empty: none
+  // Empty: none.
+  std::string json;
+  std::string csv;
+  std::string html;
 };
+
+// The file that an argument names; nullptr: it names none.
+std::string* FileOf(std::string_view argument, Arguments& arguments) {
+  if (argument == "--json") return &arguments.json;
+  if (argument == "--csv") return &arguments.csv;
+  if (argument == "--html") return &arguments.html;
+  return nullptr;
+}
 
 // nullopt, with the reason on standard error, when they make no sense.
 std::optional<Arguments> Parse(int argc, char** argv) {
@@ -84,13 +101,16 @@ std::optional<Arguments> Parse(int argc, char** argv) {
       arguments.quick = true;
     } else if (argument == "--no-peers") {
       arguments.peers = false;
-    } else if (argument == "--json" && i + 1 < argc) {
-      arguments.json = argv[++i];
+    } else if (std::string* const file = FileOf(argument, arguments); file && i + 1 < argc) {
+      *file = argv[++i];
     } else {
-      std::cerr << "farcall_demo: "
-                << (argument == "--json" ? "--json needs a file" : "unknown argument ")
-                << (argument == "--json" ? "" : argument) << '\n'
-                << kUsage;
+      std::cerr << "farcall_demo: ";
+      if (file != nullptr) {
+        std::cerr << argument << " needs a file\n";
+      } else {
+        std::cerr << "unknown argument " << argument << '\n';
+      }
+      std::cerr << kUsage;
       return std::nullopt;
     }
   }
@@ -186,22 +206,52 @@ void PrintSettings(const Report& report, double load) {
 }
 
 // What a reader must know before believing the table.
-void PrintWarnings(const Outcome& outcome, const Cores& cores, double load) {
-  if (!cores.client)
-    std::cout << "One core only: nothing is pinned, and busy modes starve each other.\n";
+std::vector<std::string> WarningsOf(const Outcome& outcome, const Cores& cores, double load) {
+  std::vector<std::string> warnings;
+  if (!cores.client) {
+    warnings.emplace_back("One core only: nothing is pinned, and busy modes starve each other.");
+  }
 #ifndef __OPTIMIZE__
-  std::cout << "Built without optimisation: the figures mean nothing. Use the release preset.\n";
+  warnings.emplace_back(
+      "Built without optimisation: the figures mean nothing. Use the release preset.");
 #endif
   if (load > kQuietLoad) {
-    std::cout << "The load average was " << FormatLoad(load)
-              << " before the run: other processes were busy, and the figures are worth less.\n";
+    warnings.push_back("The load average was " + FormatLoad(load) +
+                       " before the run: other processes were busy, and the figures are worth "
+                       "less.");
   }
   if (outcome.dropped > 0) {
-    std::cout << "Left out, as the cores moved during each attempt: " << outcome.dropped
-              << " measurement(s).\n";
+    warnings.push_back("Left out, as the cores moved during each attempt: " +
+                       std::to_string(outcome.dropped) + " measurement(s).");
   }
-  for (const std::string& line : outcome.wrong_replies) std::cout << "WRONG: " << line << '\n';
+  for (const std::string& line : outcome.wrong_replies) warnings.push_back("WRONG: " + line);
+  return warnings;
 }
+
+// A file that is opened before the work, so that a bad name costs no minutes.
+class OutputFile {
+ public:
+  // Empty: none.
+  explicit OutputFile(const std::string& name) : name_(name) {
+    if (!name_.empty()) file_.open(name_);
+  }
+
+  bool wanted() const { return !name_.empty(); }
+  // Says so when it is not.
+  bool good() const {
+    if (!wanted() || file_) return true;
+    std::cerr << "farcall_demo: cannot write " << name_ << '\n';
+    return false;
+  }
+  bool Write(const std::string& text) {
+    if (wanted()) file_ << text << std::flush;
+    return good();
+  }
+
+ private:
+  const std::string name_;
+  std::ofstream file_;
+};
 
 // Idle connections are descriptors, here and in the server that inherits the limit.
 void RaiseDescriptorLimit() {
@@ -212,14 +262,8 @@ void RaiseDescriptorLimit() {
 }
 
 int Demo(const Arguments& arguments) {
-  std::ofstream json;
-  if (!arguments.json.empty()) {
-    json.open(arguments.json);  // before the work, so that a bad name costs no minutes
-    if (!json) {
-      std::cerr << "farcall_demo: cannot write " << arguments.json << '\n';
-      return EXIT_FAILURE;
-    }
-  }
+  OutputFile json(arguments.json), csv(arguments.csv), html(arguments.html);
+  if (!json.good() || !csv.good() || !html.good()) return EXIT_FAILURE;
   RaiseDescriptorLimit();
   double load = 0;
   getloadavg(&load, 1);
@@ -249,20 +293,20 @@ int Demo(const Arguments& arguments) {
   progress.Clear();
   report.records = std::move(outcome.records);
   report.settings.emplace_back("dropped_measurements", static_cast<double>(outcome.dropped));
+  const std::vector<std::string> warnings = WarningsOf(outcome, cores, load);
+  const ReportModel model = MakeModel(report, warnings);
   if (!report.records.empty()) {
-    std::cout << FormatTable(report.records) << kRowNames;
+    std::cout << FormatTable(report.records) << kRowNames << FormatVerdicts(model.verdicts);
   }
-  PrintWarnings(outcome, cores, load);
+  for (const std::string& warning : warnings) std::cout << warning << '\n';
   std::cout << FormatHeadline(report.records);
-  if (json.is_open()) {
-    json << ToJson(report) << std::flush;
-    if (!json) std::cerr << "farcall_demo: cannot write " << arguments.json << '\n';
-  }
+  bool written = json.Write(ToJson(report));
+  written = csv.Write(ToCsv(report.records)) && written;
+  written = html.Write(ToHtml(model)) && written;
   if (!outcome.status.ok()) {
     std::cerr << "farcall_demo: stopped: " << outcome.status.message() << '\n';
   }
-  const bool good =
-      outcome.status.ok() && outcome.wrong_replies.empty() && (!json.is_open() || json);
+  const bool good = outcome.status.ok() && outcome.wrong_replies.empty() && written;
   return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -8,11 +8,11 @@ namespace {
 
 constexpr size_t kKib = 1024;
 constexpr size_t kMib = 1024 * kKib;
-constexpr int kThroughputOutstanding = 64;
 constexpr int kBulkOutstanding = 8;
 
 Plan MakePlan(const std::vector<size_t>& latency_sizes, const std::vector<size_t>& bulk_sizes,
-              int rounds, std::chrono::nanoseconds duration, std::chrono::nanoseconds warm_up) {
+              const std::vector<int>& in_flight, int rounds, std::chrono::nanoseconds duration,
+              std::chrono::nanoseconds warm_up) {
   Plan plan{.workloads = {}, .rounds = rounds};
   const auto add = [&](Case kind, size_t bytes, int outstanding) {
     plan.workloads.push_back({.kind = kind,
@@ -22,7 +22,7 @@ Plan MakePlan(const std::vector<size_t>& latency_sizes, const std::vector<size_t
                               .warm_up = warm_up});
   };
   for (const size_t bytes : latency_sizes) add(Case::kLatency, bytes, 1);
-  add(Case::kThroughput, 32, kThroughputOutstanding);
+  for (const int outstanding : in_flight) add(Case::kThroughput, 32, outstanding);
   for (const size_t bytes : bulk_sizes) {
     add(Case::kBulkRequest, bytes, kBulkOutstanding);
     add(Case::kBulkReply, bytes, kBulkOutstanding);
@@ -33,8 +33,9 @@ Plan MakePlan(const std::vector<size_t>& latency_sizes, const std::vector<size_t
 }  // namespace
 
 Plan FullPlan() {
-  return MakePlan({32, kKib, 4 * kKib, 64 * kKib, kMib, 16 * kMib}, {64 * kKib, kMib, 16 * kMib}, 5,
-                  std::chrono::milliseconds(450), std::chrono::milliseconds(150));
+  return MakePlan({32, kKib, 4 * kKib, 16 * kKib, 64 * kKib, kMib, 16 * kMib},
+                  {64 * kKib, kMib, 16 * kMib}, {4, 16, 64, 256}, 5, std::chrono::milliseconds(300),
+                  std::chrono::milliseconds(100));
 }
 
 Plan LoadPlan(bool quick) {
@@ -59,7 +60,7 @@ Plan LoadPlan(bool quick) {
 
 // The warm-up covers what a fresh connection and process still learn: window sizes, page faults.
 Plan QuickPlan() {
-  return MakePlan({32, 4 * kKib, 64 * kKib, kMib}, {kMib}, 3, std::chrono::milliseconds(200),
+  return MakePlan({32, 4 * kKib, 64 * kKib, kMib}, {kMib}, {64}, 3, std::chrono::milliseconds(200),
                   std::chrono::milliseconds(80));
 }
 

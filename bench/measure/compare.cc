@@ -29,15 +29,15 @@ Rounds LargestGroup(const Rounds& rounds) {
   return Largest(groups)->second;
 }
 
-std::optional<Ratio> RatioOf(Figure figure, const Rounds& ours, const Rounds& other) {
+std::optional<Ratio> RatioOf(const Figure& figure, const Rounds& ours, const Rounds& other) {
   std::map<CoreDistance, std::vector<double>> groups;
   for (const Record& our : ours) {
     const CoreDistance group = GroupOf(our.core_distance_ns);
     const auto pair = std::find_if(other.begin(), other.end(), [&](const Record& candidate) {
       return candidate.round == our.round && GroupOf(candidate.core_distance_ns) == group;
     });
-    if (pair == other.end() || (*pair).*figure == 0) continue;
-    groups[group].push_back(our.*figure / (*pair).*figure);
+    if (pair == other.end() || figure(*pair) == 0) continue;
+    groups[group].push_back(figure(our) / figure(*pair));
   }
   const auto largest = Largest(groups);
   if (largest == groups.end()) return std::nullopt;

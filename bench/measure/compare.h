@@ -2,6 +2,7 @@
 #ifndef FARCALL_BENCH_MEASURE_COMPARE_H_
 #define FARCALL_BENCH_MEASURE_COMPARE_H_
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -11,7 +12,7 @@
 namespace farcall::bench {
 
 // A figure of a record, e.g. &Record::p50_us.
-using Figure = double Record::*;
+using Figure = std::function<double(const Record&)>;
 
 // The middle value, or the mean of the two middle ones. Requires at least one.
 double Median(std::vector<double> values);
@@ -35,7 +36,7 @@ struct Ratio {
 // Pairs up the records of equal round and equal distance group, and takes the median over the group
 // with the most pairs (ties: the nearest). nullopt when no round has both sides in one group. Pairs
 // whose other side is 0 do not count.
-std::optional<Ratio> RatioOf(Figure figure, const Rounds& ours, const Rounds& other);
+std::optional<Ratio> RatioOf(const Figure& figure, const Rounds& ours, const Rounds& other);
 
 }  // namespace farcall::bench
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace farcall::bench {
 namespace {
@@ -62,7 +63,8 @@ class ObjectWriter {
     Begin(name);
     AppendNumber(number, out_);
   }
-  void Add(std::string_view name, std::optional<double> number) {
+  template <typename Number>
+  void Add(std::string_view name, const std::optional<Number>& number) {
     if (number) Add(name, *number);
   }
   void End() { out_ += '}'; }
@@ -79,40 +81,97 @@ class ObjectWriter {
   bool first_ = true;
 };
 
+// A figure that says nothing when it is 0.
+std::optional<uint64_t> UnlessZero(uint64_t number) {
+  return number > 0 ? std::optional(number) : std::nullopt;
+}
+
+// Calls `field(name, value)` for each, in the order of the file.
+template <typename Field>
+void ForEachField(const Record& record, Field&& field) {
+  field("transport", record.transport);
+  field("device", record.device);
+  field("mode", record.mode);
+  field("case", record.kind);
+  field("path", record.path);
+  field("bytes", record.bytes);
+  field("outstanding", record.outstanding);
+  field("connections", record.connections);
+  field("idle_connections", UnlessZero(record.idle_connections));
+  field("beside_bytes", UnlessZero(record.beside_bytes));
+  field("round", record.round);
+  field("core_distance_ns", record.core_distance_ns);
+  field("samples", record.samples);
+  field("errors", record.errors);
+  field("p50_us", record.p50_us);
+  field("p90_us", record.p90_us);
+  field("p99_us", record.p99_us);
+  field("p999_us", record.p999_us);
+  field("mean_us", record.mean_us);
+  field("calls_per_s", record.calls_per_s);
+  field("mb_per_s", record.mb_per_s);
+  field("cpu_us_per_call", record.cpu_us_per_call);
+  field("allocations_per_call", record.allocations_per_call);
+  field("copied_bytes_per_call", record.copied_bytes_per_call);
+  field("syscalls_per_call", record.syscalls_per_call);
+  field("context_switches_per_call", record.context_switches_per_call);
+  field("send_calls_per_call", record.send_calls_per_call);
+  field("receive_calls_per_call", record.receive_calls_per_call);
+  field("client_copied_bytes_per_call", record.client_copied_bytes_per_call);
+  field("sends_per_call", record.sends_per_call);
+  field("reads_per_call", record.reads_per_call);
+  field("doorbells_per_call", record.doorbells_per_call);
+  field("signalled_per_call", record.signalled_per_call);
+  field("registrations_per_call", record.registrations_per_call);
+}
+
 void AppendRecord(const Record& record, std::string& out) {
   ObjectWriter object(out);
-  object.Add("transport", record.transport);
-  object.Add("device", record.device);
-  object.Add("mode", record.mode);
-  object.Add("case", record.kind);
-  object.Add("path", record.path);
-  object.Add("bytes", record.bytes);
-  object.Add("outstanding", record.outstanding);
-  object.Add("connections", record.connections);
-  if (record.idle_connections > 0) object.Add("idle_connections", record.idle_connections);
-  if (record.beside_bytes > 0) object.Add("beside_bytes", record.beside_bytes);
-  object.Add("round", record.round);
-  object.Add("core_distance_ns", record.core_distance_ns);
-  object.Add("samples", record.samples);
-  object.Add("errors", record.errors);
-  object.Add("p50_us", record.p50_us);
-  object.Add("p90_us", record.p90_us);
-  object.Add("p99_us", record.p99_us);
-  object.Add("p999_us", record.p999_us);
-  object.Add("mean_us", record.mean_us);
-  object.Add("calls_per_s", record.calls_per_s);
-  object.Add("mb_per_s", record.mb_per_s);
-  object.Add("cpu_us_per_call", record.cpu_us_per_call);
-  object.Add("allocations_per_call", record.allocations_per_call);
-  object.Add("copied_bytes_per_call", record.copied_bytes_per_call);
-  object.Add("syscalls_per_call", record.syscalls_per_call);
-  object.Add("sends_per_call", record.sends_per_call);
-  object.Add("reads_per_call", record.reads_per_call);
-  object.Add("doorbells_per_call", record.doorbells_per_call);
-  object.Add("signalled_per_call", record.signalled_per_call);
-  object.Add("registrations_per_call", record.registrations_per_call);
+  ForEachField(record, [&](const char* name, const auto& value) { object.Add(name, value); });
   object.End();
 }
+
+// One line of a CSV file.
+class CsvLine {
+ public:
+  explicit CsvLine(std::string& out) : out_(out) {}
+
+  void Add(std::string_view text) {
+    Begin();
+    if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+      out_ += text;
+      return;
+    }
+    out_ += '"';
+    for (const char character : text) out_.append(character == '"' ? 2 : 1, character);
+    out_ += '"';
+  }
+  void Add(uint64_t number) {
+    Begin();
+    AppendNumber(number, out_);
+  }
+  void Add(double number) {
+    Begin();
+    if (std::isfinite(number)) AppendNumber(number, out_);
+  }
+  template <typename Number>
+  void Add(const std::optional<Number>& number) {
+    if (number) {
+      Add(*number);
+    } else {
+      Begin();
+    }
+  }
+  void End() { out_ += "\r\n"; }
+
+ private:
+  void Begin() {
+    if (!std::exchange(first_, false)) out_ += ',';
+  }
+
+  std::string& out_;
+  bool first_ = true;
+};
 
 void AppendFacts(const Facts& facts, std::string& out) {
   ObjectWriter object(out);
@@ -145,6 +204,10 @@ void SetFigures(const Workload& workload, const Measurement& measurement, Record
                         ? measurement.beside_mb_per_s
                         : record.calls_per_s * static_cast<double>(workload.bytes) / kBytesPerMb;
   record.cpu_us_per_call = static_cast<double>(measurement.cpu_ns) / calls / kNsPerUs;
+  record.context_switches_per_call = measurement.costs.context_switches;
+  record.send_calls_per_call = measurement.costs.send_calls;
+  record.receive_calls_per_call = measurement.costs.receive_calls;
+  record.client_copied_bytes_per_call = measurement.costs.copied_bytes;
 }
 
 std::string ToJson(const Report& report) {
@@ -162,6 +225,19 @@ std::string ToJson(const Report& report) {
     separator = ",\n";
   }
   out += "\n]}\n";
+  return out;
+}
+
+std::string ToCsv(const std::vector<Record>& records) {
+  std::string out;
+  CsvLine names(out);
+  ForEachField(Record{}, [&](const char* name, const auto&) { names.Add(std::string_view(name)); });
+  names.End();
+  for (const Record& record : records) {
+    CsvLine line(out);
+    ForEachField(record, [&](const char*, const auto& value) { line.Add(value); });
+    line.End();
+  }
   return out;
 }
 

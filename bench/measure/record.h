@@ -43,6 +43,10 @@ struct Record {
   std::optional<double> allocations_per_call;
   std::optional<double> copied_bytes_per_call;
   std::optional<double> syscalls_per_call;
+  std::optional<double> context_switches_per_call;  // as Costs, and the next three
+  std::optional<double> send_calls_per_call;
+  std::optional<double> receive_calls_per_call;
+  std::optional<double> client_copied_bytes_per_call;
   std::optional<double> sends_per_call;
   std::optional<double> reads_per_call;
   std::optional<double> doorbells_per_call;
@@ -66,6 +70,10 @@ struct Report {
 // The report as JSON text: {"machine": {…}, "versions": {…}, "settings": {…}, "records": […]}.
 // A figure that is no finite number is left out, as JSON cannot say it.
 std::string ToJson(const Report& report);
+
+// The records for a spreadsheet: a line of names as in the JSON file, then a line a record
+// (RFC 4180). What was not measured is empty.
+std::string ToCsv(const std::vector<Record>& records);
 
 // This machine: processor, number of cores, memory, kernel, hypervisor or not.
 Facts DescribeMachine();

@@ -92,9 +92,9 @@ Figure JudgedBy(const std::string& kind) {
   return &Record::mb_per_s;
 }
 
-double MedianOf(Figure figure, const Rounds& rounds) {
+double MedianOf(const Figure& figure, const Rounds& rounds) {
   std::vector<double> values;
-  for (const Record& record : rounds) values.push_back(record.*figure);
+  for (const Record& record : rounds) values.push_back(figure(record));
   return Median(std::move(values));
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "farcall/rpc/histogram.h"
@@ -41,13 +42,24 @@ struct Workload {
 
 using Latencies = Histogram<8>;  // ns; a quantile is at most 0.2 % off
 
+// What a call cost besides time, on average over a run and its warm-up. Empty: not counted.
+struct Costs {
+  std::optional<double> context_switches;  // of both processes, voluntary or not
+  // Of the client alone, as its connection counts them (rpc/transport.h): system calls or doorbells
+  // that moved data, and payload bytes that the CPU copied in user space.
+  std::optional<double> send_calls;
+  std::optional<double> receive_calls;
+  std::optional<double> copied_bytes;
+};
+
 struct Measurement {
   Latencies latency;           // round trips of the calls that succeeded
   uint64_t elapsed_ns = 0;     // of the measured part
   uint64_t cpu_ns = 0;         // user and system time of both processes in the measured part
   double beside_mb_per_s = 0;  // 10^6 bytes of the payloads beside, on average
-  uint64_t errors = 0;         // calls that failed or whose reply was wrong
-  std::string first_error;     // what was wrong with the first of them
+  Costs costs;
+  uint64_t errors = 0;      // calls that failed or whose reply was wrong
+  std::string first_error;  // what was wrong with the first of them
 };
 
 }  // namespace farcall::bench

@@ -27,13 +27,14 @@ Run Demo(const std::string& arguments) {
 TEST_CASE("--help explains every argument") {
   const Run run = Demo("--help");
   CHECK(run.exit_status == 0);
-  for (const char* argument : {"--load", "--quick", "--no-peers", "--json FILE", "--help"}) {
+  for (const char* argument :
+       {"--load", "--quick", "--no-peers", "--json FILE", "--csv FILE", "--html FILE", "--help"}) {
     CHECK(run.output.find(argument) != std::string::npos);
   }
 }
 
 TEST_CASE("arguments that make no sense are refused with the usage") {
-  for (const char* arguments : {"--fast", "--json", "quick"}) {
+  for (const char* arguments : {"--fast", "--json", "--html", "quick"}) {
     CAPTURE(arguments);
     const Run run = Demo(arguments);
     CHECK(run.exit_status == 2);
@@ -42,9 +43,11 @@ TEST_CASE("arguments that make no sense are refused with the usage") {
 }
 
 TEST_CASE("a report that cannot be written is refused before the work") {
-  const Run run = Demo("--quick --json /nowhere/report.json");
-  CHECK(run.exit_status == 1);
-  CHECK(run.output == "farcall_demo: cannot write /nowhere/report.json\n");
+  for (const std::string name : {"json", "csv", "html"}) {
+    const Run run = Demo("--quick --" + name + " /nowhere/report." + name);
+    CHECK(run.exit_status == 1);
+    CHECK(run.output == "farcall_demo: cannot write /nowhere/report." + name + "\n");
+  }
 }
 
 }  // namespace

@@ -67,8 +67,8 @@ inline constexpr uint64_t kReadAhead = uint64_t{2} << 20;
 // than a slot of a pool takes turns.
 inline constexpr uint64_t kFirstTurnBytes = uint64_t{32} << 20;
 // A payload that the peer cannot read where it lies is copied first, this much a turn: between two
-// pieces the connection hears its peer. A software NIC of the peer's completes no READ posted behind
-// a FIN before we took that FIN, and both would stand still in turn.
+// pieces the connection hears its peer. A software NIC of the peer's completes no READ posted
+// behind a FIN before we took that FIN, and both would stand still in turn.
 inline constexpr size_t kCopyBytes = size_t{256} << 10;
 // What any device reads in one go.
 inline constexpr uint32_t kMaxChunk = uint32_t{1} << 30;

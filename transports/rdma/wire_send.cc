@@ -355,8 +355,8 @@ void Wire::PostRts(Envelope envelope, const Layout& layout, std::span<const std:
   if (lead->staged) slots_.Lease(sends_, std::move(lead->staged), {});
 }
 
-// What the peer cannot read where it lies is copied to where it can, a piece of it now. False: there
-// is more of it to do.
+// What the peer cannot read where it lies is copied to where it can, a piece of it now. False:
+// there is more of it to do.
 absl::StatusOr<bool> Wire::MakeReadable(Buffer& part, Outbox::Copy& copy) {
   if (part.empty() || part.slot()->domain == send_memory_) return true;
   if (device_->device().capabilities().remote_read_anywhere &&

@@ -5,6 +5,7 @@
 #include "farcall/rpc/user_memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
@@ -14,6 +15,7 @@
 
 #include "farcall/tests/transports/rdma/anywhere.h"
 #include "farcall/tests/transports/rdma/engine_testing.h"
+#include "farcall/transports/rdma/limits.h"
 
 namespace farcall::testing {
 namespace {
@@ -120,6 +122,45 @@ TEST_CASE("where peers can read memory of the device alone, large user memory is
   CHECK(CountersOf(scene.client).copies == 10);
   CHECK(scene.client.info().counters.payload_bytes_copied == 10 * kSize);
   scene.arena.Finish();
+}
+
+// In as many pieces that it is not over when a message is withdrawn a few turns later.
+TEST_CASE("a large copy is made a piece a turn, and given up with its message") {
+  constexpr size_t kPieces = 30;
+  constexpr size_t kSize = (kPieces - 1) * rdma::kCopyBytes + 1;
+  Scene scene;
+  Registered source(2 * kSize);
+  EventLoop& client = scene.arena.client_loop();
+  const auto copied = [&] { return scene.client.info().counters.payload_bytes_copied; };
+  const Sent first = scene.client.Send(From(*source.memory, 1, 0, kSize), 1);
+  const Sent second = scene.client.Send(From(*source.memory, 2, kSize, kSize), 2);
+  uint64_t before = copied();
+  for (int turns = 0; copied() < 2 * rdma::kCopyBytes; ++turns) {
+    REQUIRE(turns < 100);
+    client.RunOnce();
+    CHECK(copied() - before <= rdma::kCopyBytes);
+    before = copied();
+  }
+  REQUIRE(copied() < kSize);
+  SECTION("all of them arrive") {
+    CHECK(scene.arena.RunUntil([&] { return scene.server.received() == 2; }));
+    CHECK(copied() == 2 * kSize);
+    CHECK(CountersOf(scene.client).copies == 2);
+    CHECK(scene.arena.RunUntil([&] { return scene.client.outcomes() == 2; }));
+    scene.arena.ExpectAlive(scene.pair);
+  }
+  SECTION("withdrawn in the middle, it leaves nothing behind, and the next one goes") {
+    scene.client.Withdraw(first.ticket);
+    CHECK(scene.client.pool()->stats().leased_bytes <= std::bit_ceil(kSize));  // of the next one
+    CHECK(scene.arena.RunUntil([&] { return scene.server.Received(second.number); }));
+    CHECK(scene.client.outcome(first)->status.code() == absl::StatusCode::kCancelled);
+    CHECK(scene.server.received() == 1);
+    CHECK(CountersOf(scene.client).rendezvous_messages == 1);
+    CHECK(scene.arena.RunUntil([&] { return scene.client.pool()->stats().leased_bytes == 0; }));
+  }
+  SECTION("closed in the middle") { scene.client.Close(absl::CancelledError("enough")); }
+  scene.arena.Finish();
+  CHECK(!source.memory->in_use());
 }
 
 TransportUnderTest AnywhereSubject(const ShmOptions& options) {

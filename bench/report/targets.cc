@@ -1,0 +1,182 @@
+#include "farcall/bench/report/targets.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <utility>
+
+#include "farcall/bench/measure/table.h"
+#include "farcall/bench/measure/workload.h"
+#include "farcall/bench/report/chart.h"
+
+namespace farcall::bench {
+namespace {
+
+constexpr uint64_t kMib = uint64_t{1} << 20;
+constexpr double kAllowedIdleCost = 1.1;
+
+// Whose record it is.
+struct Who {
+  const char* transport;
+  const char* mode;
+};
+
+// What was run; a large payload beside and idle connections only where they are said.
+struct What {
+  const char* kind;
+  uint64_t bytes;
+  uint64_t beside_bytes = 0;
+  uint64_t idle_connections = 0;
+};
+
+constexpr Who kTcpBusy{"tcp", "busy"}, kTcpEvent{"tcp", "event"};
+constexpr Who kShmBusy{"shm", "busy"};
+constexpr Who kTcpFloorBusy{"floor/tcp", "busy"}, kTcpFloorEvent{"floor/tcp", "event"};
+constexpr Who kShmFloor{"floor/shm", "busy"};
+constexpr Who kUcxShm{"peer/ucx-shm", "busy"};
+constexpr Who kGrpc{"peer/grpc-callback", "event"};
+
+constexpr What kSmallCall{"latency", 32}, kSmallCalls{"throughput", 32};
+
+// The kinds of throughput with calls in flight that targets speak of.
+constexpr uint64_t kInFlight = 64;
+
+Rounds RoundsOf(const std::vector<Record>& records, const Who& who, const What& what) {
+  Rounds rounds;
+  std::copy_if(records.begin(), records.end(), std::back_inserter(rounds), [&](const Record& of) {
+    return of.transport == who.transport && of.mode == who.mode && of.kind == what.kind &&
+           of.bytes == what.bytes && of.beside_bytes == what.beside_bytes &&
+           of.idle_connections == what.idle_connections && of.connections == 1 &&
+           (of.kind != NameOf(Case::kThroughput) || of.outstanding == kInFlight);
+  });
+  return rounds;
+}
+
+std::string Name(const Who& who) {
+  const std::string name = who.transport;
+  return name.starts_with("floor/shm") || name.starts_with("peer/") ? name : name + " " + who.mode;
+}
+
+std::string Name(const What& what) {
+  std::string name = std::string(what.kind) + " " + FormatBytes(what.bytes);
+  if (std::string(what.kind) == NameOf(Case::kThroughput)) name += ", 64 in flight";
+  if (what.beside_bytes > 0) name += " beside payloads of " + FormatBytes(what.beside_bytes);
+  if (what.idle_connections > 0) {
+    name += " beside " + std::to_string(what.idle_connections) + " idle connections";
+  }
+  return name;
+}
+
+class Bench {
+ public:
+  explicit Bench(const std::vector<Record>& records) : records_(records) {}
+
+  // A ratio within rounds, of ours to another's.
+  void AtMost(double limit, Figure figure, const char* name, const Who& ours, const Who& other,
+              const What& what) {
+    Compare(limit, false, std::move(figure), name, ours, what, other, what);
+  }
+  void AtLeast(double limit, Figure figure, const char* name, const Who& ours, const Who& other,
+               const What& what) {
+    Compare(limit, true, std::move(figure), name, ours, what, other, what);
+  }
+  // Of ours to ours with nothing beside it.
+  void AtMostOfAlone(double limit, Figure figure, const char* name, const Who& ours,
+                     const What& what) {
+    const What alone{what.kind, what.bytes};
+    Compare(limit, false, std::move(figure), name, ours, what, ours, alone);
+  }
+  // A figure by itself.
+  void Absolute(double limit, bool at_least, const Figure& figure, const char* unit,
+                const Who& ours, const What& what) {
+    const Rounds all = RoundsOf(records_, ours, what);
+    std::optional<Ratio> found;
+    if (!all.empty()) {
+      const Rounds rounds = LargestGroup(all);
+      std::vector<double> values;
+      for (const Record& record : rounds) values.push_back(figure(record));
+      const auto [least, most] = std::minmax_element(values.begin(), values.end());
+      found = Ratio{.median = Median(values),
+                    .lowest = *least,
+                    .highest = *most,
+                    .rounds = static_cast<int>(rounds.size()),
+                    .group = GroupOf(rounds.front().core_distance_ns)};
+    }
+    Add(Name(ours) + ", " + Name(what) + ", " + unit, limit, at_least, found);
+  }
+
+  std::vector<Verdict> verdicts;
+
+ private:
+  void Compare(double limit, bool at_least, Figure figure, const char* name, const Who& ours,
+               const What& what, const Who& other, const What& other_what) {
+    const std::string against = std::string(ours.transport) == other.transport &&
+                                        what.kind == other_what.kind &&
+                                        std::string(ours.mode) == other.mode
+                                    ? "alone"
+                                    : Name(other);
+    Add(Name(ours) + " / " + against + ", " + Name(what) + ", " + name, limit, at_least,
+        RatioOf(figure, RoundsOf(records_, ours, what), RoundsOf(records_, other, other_what)));
+  }
+  void Add(std::string what, double limit, bool at_least, const std::optional<Ratio>& found) {
+    const bool pass = found && (at_least ? found->median >= limit : found->median <= limit);
+    verdicts.push_back(
+        {std::move(what), (at_least ? "at least " : "at most ") + ShortNumber(limit), found, pass});
+  }
+
+  const std::vector<Record>& records_;
+};
+
+double CpuOf(const Record& record) { return record.cpu_us_per_call.value_or(0); }
+
+}  // namespace
+
+std::vector<Verdict> Judge(const std::vector<Record>& records) {
+  Bench bench(records);
+  bench.AtMost(1.3, &Record::p50_us, "time", kTcpBusy, kTcpFloorBusy, kSmallCall);
+  bench.AtMost(1.15, &Record::p50_us, "time", kTcpEvent, kTcpFloorEvent, kSmallCall);
+  bench.Absolute(1.0, false, &Record::p50_us, "us", kShmBusy, kSmallCall);
+  bench.AtMost(3, &Record::p50_us, "time", kShmBusy, kUcxShm, kSmallCall);
+  bench.AtLeast(6, &Record::p50_us, "time", kTcpBusy, kShmBusy, kSmallCall);
+  bench.AtMost(1.25, CpuOf, "CPU time", kTcpEvent, kTcpFloorEvent, kSmallCall);
+  bench.Absolute(600e3, true, &Record::calls_per_s, "calls/s", kTcpEvent, kSmallCalls);
+  bench.AtLeast(10, &Record::calls_per_s, "rate", kTcpEvent, kGrpc, kSmallCalls);
+  bench.Absolute(2e6, true, &Record::calls_per_s, "calls/s", kShmBusy, kSmallCalls);
+  for (const char* kind : {"bulk_request", "bulk_reply"}) {
+    bench.AtLeast(0.9, &Record::mb_per_s, "rate", kTcpEvent, kTcpFloorEvent, {kind, kMib});
+    for (const uint64_t bytes : {kMib, 16 * kMib}) {
+      bench.AtLeast(0.8, &Record::mb_per_s, "rate", kShmBusy, kShmFloor, {kind, bytes});
+      bench.AtLeast(1, &Record::mb_per_s, "rate", kShmBusy, kUcxShm, {kind, bytes});
+    }
+  }
+  for (const Who& ours : {kTcpBusy, kTcpEvent, kShmBusy}) {
+    bench.AtMostOfAlone(10, &Record::p99_us, "p99", ours, {"latency", 32, 1024 * kMib});
+    bench.AtMostOfAlone(kAllowedIdleCost, &Record::p50_us, "time", ours, {"latency", 32, 0, 1000});
+  }
+  return std::move(bench.verdicts);
+}
+
+std::string FormatVerdicts(const std::vector<Verdict>& verdicts) {
+  std::string out;
+  size_t unmeasured = 0;
+  for (const Verdict& verdict : verdicts) {
+    if (!verdict.found) {
+      ++unmeasured;
+      continue;
+    }
+    char line[256];
+    std::snprintf(line, sizeof(line), "  %-5s %-72s %9s (%s to %s), %s\n",
+                  verdict.pass ? "pass" : "SHORT", verdict.what.c_str(),
+                  ShortNumber(verdict.found->median).c_str(),
+                  ShortNumber(verdict.found->lowest).c_str(),
+                  ShortNumber(verdict.found->highest).c_str(), verdict.must.c_str());
+    out += line;
+  }
+  if (out.empty()) return "";
+  return "targets\n" + out +
+         (unmeasured > 0
+              ? "  " + std::to_string(unmeasured) + " more were not measured in this run\n"
+              : "");
+}
+
+}  // namespace farcall::bench

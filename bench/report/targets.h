@@ -1,0 +1,30 @@
+// The ratios that this project holds itself to, judged by the records of a run. Pure.
+#ifndef FARCALL_BENCH_REPORT_TARGETS_H_
+#define FARCALL_BENCH_REPORT_TARGETS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "farcall/bench/measure/compare.h"
+#include "farcall/bench/measure/record.h"
+
+namespace farcall::bench {
+
+struct Verdict {
+  std::string what;            // "shm busy / floor/shm, bulk_reply 1 MiB"
+  std::string must;            // "at least 0.8"
+  std::optional<Ratio> found;  // of an absolute figure its median over the rounds; empty: the run
+                               // did not measure it
+  bool pass = false;           // of the median
+};
+
+// One for each target, in a fixed order.
+std::vector<Verdict> Judge(const std::vector<Record>& records);
+
+// For a terminal: a line for each that was measured, and the number of the others.
+std::string FormatVerdicts(const std::vector<Verdict>& verdicts);
+
+}  // namespace farcall::bench
+
+#endif  // FARCALL_BENCH_REPORT_TARGETS_H_

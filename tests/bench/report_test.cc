@@ -1,0 +1,263 @@
+// A report of made-up records: what it says, and that its page is whole.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "farcall/bench/report/html.h"
+#include "farcall/bench/report/model.h"
+#include "farcall/bench/report/targets.h"
+
+namespace farcall::bench {
+namespace {
+
+struct Made {
+  const char* transport;
+  const char* mode;
+  const char* kind = "latency";
+  uint64_t bytes = 32;
+  double p50_us = 10;
+  double mb_per_s = 0;
+  uint64_t outstanding = 1;
+};
+
+Record Make(const Made& made, uint64_t round = 1) {
+  Record record;
+  record.transport = made.transport;
+  record.device = "kernel";
+  record.mode = made.mode;
+  record.kind = made.kind;
+  record.path = "eager";
+  record.bytes = made.bytes;
+  record.outstanding = made.outstanding;
+  record.round = round;
+  record.core_distance_ns = 31;
+  record.samples = 100;
+  record.p50_us = made.p50_us;
+  record.p90_us = made.p50_us * 2;
+  record.p99_us = made.p50_us * 3;
+  record.p999_us = made.p50_us * 4;
+  record.calls_per_s = 1e6 / made.p50_us;
+  record.mb_per_s = made.mb_per_s;
+  return record;
+}
+
+const Verdict& Find(const std::vector<Verdict>& verdicts, const std::string& what) {
+  for (const Verdict& verdict : verdicts) {
+    if (verdict.what.find(what) != std::string::npos) return verdict;
+  }
+  FAIL("no target " + what);
+  return verdicts.front();
+}
+
+const LineChart& Chart(const ReportModel& model, const std::string& title) {
+  for (const LineChart& chart : model.charts) {
+    if (chart.title == title) return chart;
+  }
+  FAIL("no chart " + title);
+  return model.charts.front();
+}
+
+size_t Count(const std::string& text, const std::string& what) {
+  size_t times = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++times;
+  return times;
+}
+
+TEST_CASE("a target is met or missed by the median of the ratios within rounds") {
+  std::vector<Record> records;
+  for (const uint64_t round : {1, 2, 3}) {
+    const double mood = static_cast<double>(round);  // of the machine
+    records.push_back(Make({.transport = "floor/tcp", .mode = "busy", .p50_us = 10 * mood}, round));
+    records.push_back(Make({.transport = "tcp", .mode = "busy", .p50_us = 12.9 * mood}, round));
+    records.push_back(Make({.transport = "floor/tcp", .mode = "event", .p50_us = 50}, round));
+    records.push_back(Make({.transport = "tcp", .mode = "event", .p50_us = 58}, round));
+    records.push_back(Make({.transport = "shm", .mode = "busy", .p50_us = mood}, round));
+  }
+  const std::vector<Verdict> verdicts = Judge(records);
+  const Verdict& busy = Find(verdicts, "tcp busy / floor/tcp busy");
+  REQUIRE(busy.found);
+  CHECK(busy.found->median == Approx(1.29));
+  CHECK(busy.found->rounds == 3);
+  CHECK(busy.pass);
+  CHECK(busy.must == "at most 1.30");
+  CHECK_FALSE(Find(verdicts, "tcp event / floor/tcp event").pass);
+  // 2 us in the middle round, where at most 1 is wanted.
+  const Verdict& absolute = Find(verdicts, "shm busy, latency 32 B, us");
+  CHECK(absolute.found->median == 2);
+  CHECK_FALSE(absolute.pass);
+  CHECK(Find(verdicts, "tcp busy / shm busy").pass);
+
+  const std::string lines = FormatVerdicts(verdicts);
+  CHECK(Count(lines, "  pass ") == 2);
+  CHECK(Count(lines, "  SHORT ") == 2);
+  CHECK(lines.find("were not measured in this run") != std::string::npos);
+}
+
+TEST_CASE("what was not measured is neither met nor missed") {
+  for (const Verdict& verdict : Judge({})) {
+    CHECK_FALSE(verdict.found);
+    CHECK_FALSE(verdict.pass);
+  }
+  CHECK(FormatVerdicts(Judge({})).empty());
+}
+
+TEST_CASE("a target for what lies beside is not met by calls alone") {
+  Record alone = Make({.transport = "tcp", .mode = "busy"});
+  Record beside = alone;
+  beside.beside_bytes = uint64_t{1} << 30;
+  beside.p99_us = 9 * alone.p99_us;
+  const std::vector<Verdict> verdicts = Judge({alone, beside});
+  const Verdict& found = Find(verdicts, "tcp busy / alone, latency 32 B beside payloads of");
+  REQUIRE(found.found);
+  CHECK(found.found->median == Approx(9));
+  CHECK(found.pass);
+  CHECK_FALSE(Find(verdicts, "tcp busy / floor/tcp busy").found);
+}
+
+TEST_CASE("curves go through medians, and the bands of ours reach up to the 90th percentile") {
+  std::vector<Record> records;
+  for (const uint64_t bytes : {uint64_t{32}, uint64_t{4096}, uint64_t{1} << 20}) {
+    for (const uint64_t round : {1, 2, 3}) {
+      const double us = static_cast<double>(round * bytes);
+      records.push_back(
+          Make({.transport = "tcp", .mode = "event", .bytes = bytes, .p50_us = us}, round));
+      records.push_back(
+          Make({.transport = "floor/tcp", .mode = "event", .bytes = bytes, .p50_us = us}, round));
+    }
+  }
+  const ReportModel model = MakeModel({{}, {}, {}, records}, {});
+  const LineChart& chart = Chart(model, "Latency by size");
+  REQUIRE(chart.series.size() == 2);
+  CHECK(chart.series[0].name == "tcp event");
+  CHECK(chart.series[0].look.dashed);
+  REQUIRE(chart.series[0].points.size() == 3);
+  CHECK(chart.series[0].points[1].x == 4096);
+  CHECK(chart.series[0].points[1].y == 2 * 4096);
+  CHECK(chart.series[0].points[1].upper == 2 * 2 * 4096);
+  CHECK(chart.series[1].points[1].upper == chart.series[1].points[1].y);
+  CHECK(Chart(model, "How the latency of a small call is distributed").series[0].points.size() ==
+        4);
+}
+
+TEST_CASE("one call in flight is a throughput, too") {
+  const ReportModel model = MakeModel(
+      {{},
+       {},
+       {},
+       {Make({.transport = "tcp", .mode = "busy", .p50_us = 10}), Make({.transport = "tcp",
+                                                                        .mode = "busy",
+                                                                        .kind = "throughput",
+                                                                        .p50_us = 2,
+                                                                        .outstanding = 64})}},
+      {});
+  const std::vector<Point>& points = Chart(model, "Throughput by calls in flight").series[0].points;
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].x == 1);
+  CHECK(points[0].y == Approx(100e3));
+  CHECK(points[1].x == 64);
+  CHECK(points[1].y == Approx(500e3));
+}
+
+TEST_CASE("bandwidth of one size is bars, the widest first; of several sizes it is curves") {
+  std::vector<Record> records = {
+      Make(
+          {.transport = "tcp", .mode = "busy", .kind = "bulk_reply", .bytes = 1024, .mb_per_s = 5}),
+      Make({.transport = "shm",
+            .mode = "busy",
+            .kind = "bulk_reply",
+            .bytes = 1024,
+            .mb_per_s = 9})};
+  const ReportModel one = MakeModel({{}, {}, {}, records}, {});
+  CHECK(one.charts.empty());
+  REQUIRE(one.bars.size() == 1);
+  CHECK(one.bars[0].title == "Bandwidth of large replies, 1 KiB");
+  CHECK(one.bars[0].bars[0].name == "shm busy");
+  CHECK(one.bars[0].bars[1].value == 5);
+  records.push_back(Make(
+      {.transport = "shm", .mode = "busy", .kind = "bulk_reply", .bytes = 4096, .mb_per_s = 9}));
+  const ReportModel two = MakeModel({{}, {}, {}, records}, {});
+  CHECK(two.bars.empty());
+  CHECK(Chart(two, "Bandwidth of large replies").series.size() == 2);
+}
+
+TEST_CASE("the answer names who was measured, in one line") {
+  const ReportModel model =
+      MakeModel({{},
+                 {},
+                 {},
+                 {Make({.transport = "peer/grpc-callback", .mode = "event", .p50_us = 95}),
+                  Make({.transport = "shm", .mode = "busy", .p50_us = 0.98})}},
+                {});
+  CHECK(model.headline == "A 32-byte call: 0.98 us over the software NIC, 95 us with gRPC");
+}
+
+TEST_CASE("the cost table has the columns that somebody measured, and no figure for the others") {
+  Record counted = Make({.transport = "shm", .mode = "busy"});
+  counted.send_calls_per_call = 1;
+  const ReportModel model =
+      MakeModel({{}, {}, {}, {counted, Make({.transport = "floor/tcp", .mode = "busy"})}}, {});
+  REQUIRE(model.costs.size() == 1);
+  CHECK(model.costs[0].columns == std::vector<std::string>{"send calls or doorbells, client"});
+  REQUIRE(model.costs[0].rows.size() == 2);
+  CHECK(model.costs[0].rows[0].values[0] == 1.0);
+  CHECK_FALSE(model.costs[0].rows[1].values[0].has_value());
+}
+
+TEST_CASE("a run without records gives a page without charts") {
+  const ReportModel model = MakeModel({}, {});
+  CHECK(model.charts.empty());
+  CHECK(model.bars.empty());
+  CHECK(model.costs.empty());
+  const std::string page = ToHtml(model);
+  CHECK(page.find("<svg") == std::string::npos);
+  CHECK(page.ends_with("</html>\n"));
+}
+
+TEST_CASE("a page needs nothing else, and text of others is no markup") {
+  std::vector<Record> records;
+  for (const uint64_t bytes : {uint64_t{32}, uint64_t{1} << 20}) {
+    records.push_back(Make({.transport = "tcp", .mode = "busy", .bytes = bytes}));
+    records.push_back(Make({.transport = "tcp",
+                            .mode = "busy",
+                            .kind = "bulk_reply",
+                            .bytes = bytes,
+                            .mb_per_s = 1000}));
+  }
+  const std::string page =
+      ToHtml(MakeModel({{{"processor", std::string("<b>&'")}}, {}, {}, records}, {"a < b"}));
+  CHECK(page.find("A 32-byte call: 10 us over busy TCP") != std::string::npos);
+  CHECK(page.find("&lt;b&gt;&amp;&#39;") != std::string::npos);
+  CHECK(page.find("a &lt; b") != std::string::npos);
+  for (const char* foreign :
+       {"http:", "https:", "<script", "<link", "<img", "url(", "nan", "inf'"}) {
+    CAPTURE(foreign);
+    CHECK(page.find(foreign) == std::string::npos);
+  }
+  CHECK(Count(page, "<svg") == Count(page, "</svg>"));
+  CHECK(Count(page, "<g ") == Count(page, "</g>"));
+  CHECK(Count(page, "<section>") == Count(page, "</section>"));
+}
+
+TEST_CASE("a chart of one value, and of values that have no logarithm, is still a chart") {
+  LineChart chart;
+  chart.series = {{"a", {}, {{32, 5, 5}}}};
+  CHECK(Count(ToSvg(chart, 400), "<circle") == 1);
+  chart.series[0].points = {{32, 0, 0}, {64, -1, -1}};
+  CHECK(ToSvg(chart, 400).empty());
+  chart.series[0].points.push_back({128, 3, 9});
+  CHECK(Count(ToSvg(chart, 400), "<circle") == 1);
+}
+
+TEST_CASE("numbers are as short as they are sure") {
+  CHECK(ShortNumber(0) == "0");
+  CHECK(ShortNumber(0.0123) == "0.012");
+  CHECK(ShortNumber(0.123) == "0.12");
+  CHECK(ShortNumber(12.34) == "12.3");
+  CHECK(ShortNumber(1234) == "1234");
+  CHECK(ShortNumber(12345) == "12.3 k");
+  CHECK(ShortNumber(1234567) == "1.23 M");
+  CHECK(ShortNumber(2e6) == "2 M");
+}
+
+}  // namespace
+}  // namespace farcall::bench
