@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the packages of a list that are missing. Called by tests/run.sh, bench/demo.sh and
-# tests/guest/run.sh, which has a list of its own.
+# tests/guest/run.sh, which has a list of its own, as the demo's peers have.
 #
 #   sh .ci/setup.sh [list]      the list is .ci/packages unless given
 #

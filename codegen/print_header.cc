@@ -59,7 +59,7 @@ std::string PrintDescriptor(const Method& method) {
 
 constexpr std::string_view kUnaryMembers = R"(
 $comment$    ::absl::StatusOr<::farcall::Msg<$Response$>> $Name$(
-        ::farcall::Builder<$Request$> request,
+        ::farcall::Builder<$Request$>&& request,
         const ::farcall::CallOptions& options = {}) {
       return ::farcall::Call<$Descriptor$>(
           channel_, ::std::move(request), options);
@@ -73,7 +73,7 @@ $comment$    ::absl::StatusOr<::farcall::Msg<$Response$>> $Name$(
     // The same call, ending in `token`: any Asio completion token.
     template <class Token>
     auto $Async$(
-        ::farcall::Builder<$Request$> request,
+        ::farcall::Builder<$Request$>&& request,
         const ::farcall::CallOptions& options, Token&& token) {
       return ::farcall::AsyncCall<$Descriptor$>(
           channel_, ::std::move(request), options, ::std::forward<Token>(token));
@@ -86,7 +86,7 @@ $comment$    ::absl::StatusOr<::farcall::Msg<$Response$>> $Name$(
           channel_, request, options, ::std::forward<Token>(token));
     }
     template <class Token>
-    auto $Async$(::farcall::Builder<$Request$> request, Token&& token) {
+    auto $Async$(::farcall::Builder<$Request$>&& request, Token&& token) {
       return $Async$(
           ::std::move(request), ::farcall::CallOptions(), ::std::forward<Token>(token));
     }

@@ -34,12 +34,20 @@ bool RunsHere(const Executor& executor) {
   }
 }
 
-// `Convert` turns absl::StatusOr<Message> into what the handler takes.
+// Whether a completion token for void(Result) is its own handler, and so is started at once.
+template <class Token, class Result>
+concept IsHandler = std::is_invocable_v<Token, Result> &&
+    std::is_same_v<typename asio::async_result<Token, void(Result)>::completion_handler_type,
+                   Token>;
+
+// `Convert` turns a status, a Message and the channel that they are of into what the handler takes.
 template <class Handler, class Convert>
 class AsyncCallOperation final : public ClientCall, private LoopTask {
  public:
-  static void Start(std::shared_ptr<ChannelCore> core, PreparedCall call, Handler handler,
-                    Convert convert) {
+  // `arguments`: of one of ClientCall's constructors.
+  template <class... Arguments>
+  static void Start(std::shared_ptr<ChannelCore> core, Handler&& handler, Convert convert,
+                    Arguments&&... arguments) {
     uint64_t cancel_key = 0;
     auto slot = asio::get_associated_cancellation_slot(handler);
     if (slot.is_connected()) {
@@ -52,8 +60,8 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
     }
     Allocator allocator = AllocatorOf(handler, *core);
     AsyncCallOperation* operation = Traits::allocate(allocator, 1);
-    Traits::construct(allocator, operation, std::move(core), std::move(call), cancel_key,
-                      std::move(handler), std::move(convert));
+    Traits::construct(allocator, operation, std::move(core), cancel_key, std::move(handler),
+                      convert, std::forward<Arguments>(arguments)...);
     EventLoop& loop = operation->core_->loop();
     loop.AddAsyncWork();
     if (operation->request().status.ok() && loop.IsDriver()) {
@@ -63,13 +71,14 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
     }
   }
 
-  AsyncCallOperation(std::shared_ptr<ChannelCore> core, PreparedCall call, uint64_t cancel_key,
-                     Handler handler, Convert convert)
-      : ClientCall(std::move(call), cancel_key),
+  template <class... Arguments>
+  AsyncCallOperation(std::shared_ptr<ChannelCore> core, uint64_t cancel_key, Handler&& handler,
+                     Convert convert, Arguments&&... arguments)
+      : ClientCall(cancel_key, std::forward<Arguments>(arguments)...),
         core_(std::move(core)),
         work_(asio::get_associated_executor(handler, core_->loop().executor())),
         handler_(std::move(handler)),
-        convert_(std::move(convert)) {}
+        convert_(convert) {}
 
  private:
   // The handler's own, or the loop's blocks.
@@ -95,8 +104,7 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
     // The handler may start the next call: this one's memory must be free for it.
     const std::shared_ptr<ChannelCore> core = std::move(core_);
     auto work = std::move(work_);
-    auto result = convert_(status.ok() ? absl::StatusOr<Message>(std::move(reply))
-                                       : absl::StatusOr<Message>(std::move(status)));
+    auto result = convert_(std::move(status), std::move(reply), *core);
     Handler handler = std::move(handler_);
     Allocator allocator = AllocatorOf(handler, *core);
     Traits::destroy(allocator, this);
@@ -117,13 +125,16 @@ class AsyncCallOperation final : public ClientCall, private LoopTask {
   // Keeps the handler's context running until the handler did.
   asio::executor_work_guard<asio::associated_executor_t<Handler, LoopExecutor>> work_;
   Handler handler_;
-  Convert convert_;
+  [[no_unique_address]] Convert convert_;
 };
 
-template <class Handler, class Convert>
-void StartAsyncCall(const Channel& channel, PreparedCall call, Handler handler, Convert convert) {
-  AsyncCallOperation<Handler, Convert>::Start(channel.core().shared_from_this(), std::move(call),
-                                              std::move(handler), std::move(convert));
+template <class Handler, class Convert, class... Arguments>
+void StartAsyncCall(const Channel& channel, Handler&& handler, Convert convert,
+                    Arguments&&... arguments) {
+  using Operation = AsyncCallOperation<std::decay_t<Handler>, Convert>;
+  std::decay_t<Handler> own(std::forward<Handler>(handler));
+  Operation::Start(channel.core().shared_from_this(), std::move(own), convert,
+                   std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace farcall

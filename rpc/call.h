@@ -96,12 +96,12 @@ PreparedCall PrepareCall(const Channel& channel, const MethodInfo& method, Messa
 class ClientCall : private Timer {
  public:
   // `cancel_key` names the call to ChannelCore::RequestCancel; 0: it cannot be cancelled.
-  explicit ClientCall(PreparedCall&& prepared, uint64_t cancel_key = 0)
+  ClientCall(uint64_t cancel_key, PreparedCall&& prepared)
       : request_(std::move(prepared)), cancel_key_(cancel_key) {}
   // Of what PrepareCall says of these, which is made in place.
-  ClientCall(const Channel& channel, const MethodInfo& method, MessageBuilder& builder,
-             const CallOptions& options)
-      : request_(PrepareCall(channel, method, builder, options)) {}
+  ClientCall(uint64_t cancel_key, const Channel& channel, const MethodInfo& method,
+             MessageBuilder& builder, const CallOptions& options)
+      : request_(PrepareCall(channel, method, builder, options)), cancel_key_(cancel_key) {}
   ~ClientCall() override = default;
 
   const PreparedCall& request() const { return request_; }

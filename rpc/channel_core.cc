@@ -230,9 +230,12 @@ void ChannelCore::Start(ClientCall& call) {
                                                          " calls wait for ", endpoint_.ToString(),
                                                          " already (max_waiting_calls)")));
   } else {
-    loop_->timers().Arm(call, call.request_.deadline);
     Wait(call);
     SendWaiting();
+    // After it left: it need not wait for this.
+    if (call.state_ != ClientCall::State::kDone) {
+      loop_->timers().Arm(call, call.request_.deadline);
+    }
   }
 }
 

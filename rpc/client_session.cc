@@ -59,6 +59,13 @@ void ClientSession::Carry(ClientCall& call) {
   call.ticket_ = connection().Send(
       std::move(call.request_.message),
       [this, id = call.id_](SendResult result) { OnSent(id, std::move(result)); });
+  if (call.ticket_ == 0) NoteLeft(call);
+}
+
+void ClientSession::NoteLeft(ClientCall& call) {
+  call.state_ = ClientCall::State::kAwaiting;
+  CallInfo* const info = call.request_.info;
+  if (info != nullptr && info->record_stages) info->stages.left = Clock::Steady().Now();
 }
 
 void ClientSession::OnSent(uint64_t id, SendResult result) {
@@ -71,13 +78,8 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
   ClientCall* call = calls_.Find(id);
   if (call == nullptr) return;  // it was answered or ended meanwhile
   if (result.sent) {
-    if (call->request_.info != nullptr && call->request_.info->record_stages) {
-      call->request_.info->stages.left = Clock::Steady().Now();
-    }
-    if (call->state_ != ClientCall::State::kWithdrawn) {
-      call->state_ = ClientCall::State::kAwaiting;  // an ended connection is OnEnded's to report
-      return;
-    }
+    // An ended connection is OnEnded's to report.
+    if (call->state_ != ClientCall::State::kWithdrawn) return NoteLeft(*call);
     EndSent(*call, call->cause_);
     return;
   }
@@ -150,29 +152,30 @@ ClientCall* ClientSession::CallOf(const FrameHeader& reply) const {
   return calls_.Find(reply.call);
 }
 
-Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
-                                   std::span<const std::byte> /*head*/, MessageSizes sizes) {
-  if (header.type != FrameType::kReply) {
-    return {.refused = Violation("a REQUEST from the side that serves"), .attachment = {}};
-  }
+absl::Status ClientSession::Expect(Ticket ticket, const FrameHeader& header, MessageSizes sizes,
+                                   ClientCall*& call) {
+  if (header.type != FrameType::kReply) return Violation("a REQUEST from the side that serves");
   if (header.status != 0 && (sizes.body != 0 || sizes.attachment != 0)) {
-    return {.refused = Violation("a payload on a REPLY with an error status"), .attachment = {}};
+    return Violation("a payload on a REPLY with an error status");
   }
-  ClientCall* call = CallOf(header);
+  call = CallOf(header);
   if (call == nullptr) {
     owner_.OnLateReply();
-    return {.refused = absl::CancelledError("a reply to a call that has ended"), .attachment = {}};
+    return absl::CancelledError("a reply to a call that has ended");
   }
-  if (call->reply_ticket_ != 0) {
-    return {.refused = Violation("a second REPLY to one call"), .attachment = {}};
-  }
+  if (call->reply_ticket_ != 0) return Violation("a second REPLY to one call");
   call->reply_ticket_ = ticket;
-  if (absl::Status refused = CheckReply(sizes); !refused.ok()) {
-    // The server did answer: the handler ran.
-    Leave(*call, absl::Status(refused), {});
-    return {.refused = refused, .attachment = {}};
-  }
-  Admission admission;
+  absl::Status refused = CheckReply(sizes);
+  // The server did answer: the handler ran.
+  if (!refused.ok()) Leave(*call, absl::Status(refused), {});
+  return refused;
+}
+
+Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
+                                   std::span<const std::byte> /*head*/, MessageSizes sizes) {
+  ClientCall* call = nullptr;
+  Admission admission{.refused = Expect(ticket, header, sizes, call), .attachment = {}};
+  if (!admission.refused.ok()) return admission;
   Buffer* const own = call->request_.attachment_into;
   if (own != nullptr && *own && sizes.attachment > 0 && sizes.attachment <= own->slot()->capacity) {
     admission.attachment = std::move(*own);
@@ -182,22 +185,28 @@ Admission ClientSession::AdmitCall(Ticket ticket, const FrameHeader& header,
 
 void ClientSession::OnCall(const FrameHeader& header, Message&& message) {
   ClientCall* call = CallOf(header);
-  if (call == nullptr) {
-    owner_.OnLateReply();
-    return;
-  }
-  if (call->request_.info != nullptr) {
-    if (call->request_.info->record_stages)
-      call->request_.info->stages.answered = Clock::Steady().Now();
-    call->request_.info->reply_metadata = MetadataView(message.head.bytes()).ToMetadata();
+  if (call != nullptr) return Answer(*call, header, std::move(message));
+  owner_.OnLateReply();
+}
+
+void ClientSession::OnWholeCall(Ticket ticket, const FrameHeader& header, Message&& message) {
+  ClientCall* call = nullptr;
+  if (!Expect(ticket, header, {message.body.size(), 0}, call).ok()) return;
+  Answer(*call, header, std::move(message));
+}
+
+void ClientSession::Answer(ClientCall& call, const FrameHeader& header, Message&& message) {
+  if (CallInfo* const info = call.request_.info; info != nullptr) {
+    if (info->record_stages) info->stages.answered = Clock::Steady().Now();
+    info->reply_metadata = MetadataView(message.head.bytes()).ToMetadata();
   }
   absl::Status status = ReadStatus(header, message.head.bytes());
   if (!status.ok()) status.ErasePayload(kOutcomePayload);  // what it is, is decided here
   if ((header.flags & kFlagNotRun) != 0) {
     ++tally().refused;
-    status = Refused(status, call->request_.method->name);
+    status = Refused(status, call.request_.method->name);
   }
-  Leave(*call, std::move(status), std::move(message));
+  Leave(call, std::move(status), std::move(message));
 }
 
 void ClientSession::OnAbandoned(Ticket ticket, absl::Status status) {

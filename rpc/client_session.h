@@ -63,6 +63,7 @@ class ClientSession final : public Session {
   Admission AdmitCall(Ticket ticket, const FrameHeader& header, std::span<const std::byte> head,
                       MessageSizes sizes) override;
   void OnCall(const FrameHeader& header, Message&& message) override;
+  void OnWholeCall(Ticket ticket, const FrameHeader& header, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
   void OnDraining() override {
@@ -72,9 +73,14 @@ class ClientSession final : public Session {
   void OnEnded(const absl::Status& reason) override;
 
   void OnSent(uint64_t id, SendResult result);
+  void NoteLeft(ClientCall& call);
   void EndSent(ClientCall& call, const absl::Status& cause);
   // `cause` with the place where it met the call, and the peer.
   absl::Status With(const absl::Status& cause, absl::string_view where) const;
+  // Not OK: the reply is for nobody. Else `call` is the one that waits for it.
+  absl::Status Expect(Ticket ticket, const FrameHeader& header, MessageSizes sizes,
+                      ClientCall*& call);
+  void Answer(ClientCall& call, const FrameHeader& header, Message&& message);
   absl::Status CheckReply(MessageSizes sizes) const;
   // nullptr for a reply to a call that has ended.
   ClientCall* CallOf(const FrameHeader& reply) const;

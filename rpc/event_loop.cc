@@ -92,7 +92,7 @@ void LoopState::Submit(LoopTask& task) {
   std::shared_ptr<LoopState> keep;  // the task may destroy the loop before we have woken anybody
   bool token_free = false;
   {
-    MutexLock lock(mutex);
+    SpinLock lock(mutex);
     Push(task);
     token_free = !driven.load(std::memory_order_relaxed);
     if (token_free ? !has_helper : !DriverSleepsElsewhere()) return;
@@ -126,14 +126,14 @@ void LoopState::WakeDriver() {
 
 bool LoopState::Take(BlockingTask* task) {
   if (driven.load(std::memory_order_relaxed)) return false;
-  driven.store(true);
+  driven.store(true, std::memory_order_relaxed);  // who sees it late wakes the helper in vain
   driving_for = task;
-  moves.fetch_add(1, std::memory_order_relaxed);
+  NoteMove();
   return true;
 }
 
 bool LoopState::TryTake(BlockingTask* task) {
-  MutexLock lock(mutex);
+  SpinLock lock(mutex);
   return Take(task);
 }
 
@@ -142,8 +142,10 @@ LoopState::Turnout LoopState::TakeOrWait(BlockingTask& task) {
   task.granted_ = false;
   task.loop_ = this;
   {
-    MutexLock lock(mutex);
+    SpinLock lock(mutex);
     if (Take(&task)) return Turnout::kTaken;
+    thread_local BlockingTask::Bench bench;
+    task.bench_ = &bench;
     task.next_waiter_ = nullptr;
     (last_waiter != nullptr ? last_waiter->next_waiter_ : first_waiter) = &task;
     last_waiter = &task;
@@ -153,9 +155,7 @@ LoopState::Turnout LoopState::TakeOrWait(BlockingTask& task) {
     Push(task);
   }
   if (DriverSleepsElsewhere()) WakeDriver();
-  std::unique_lock<std::mutex> lock(mutex.native());
-  task.wake_.wait(lock, [&task] { return task.finished_ || task.granted_; });
-  return task.granted_ ? Turnout::kGranted : Turnout::kFinished;
+  return task.Wait() ? Turnout::kGranted : Turnout::kFinished;
 }
 
 void LoopState::RemoveWaiter(BlockingTask& task) {
@@ -173,24 +173,26 @@ void LoopState::RemoveWaiter(BlockingTask& task) {
 
 void LoopState::Release() {
   bool wake_helper = false;
+  BlockingTask* next = nullptr;
   {
-    MutexLock lock(mutex);
-    moves.fetch_add(1, std::memory_order_relaxed);
-    if (first_waiter != nullptr) {
-      // Straight into the waiter's hands: `driven` stays true, nobody can come between.
-      BlockingTask& next = *first_waiter;
-      RemoveWaiter(next);
-      driving_for = &next;
-      next.granted_ = true;
-      next.wake_.notify_one();  // under the lock: once it is free the waiter may be gone
-      return;
+    SpinLock lock(mutex);
+    NoteMove();
+    next = first_waiter;
+    driving_for = next;
+    if (next != nullptr) {
+      RemoveWaiter(*next);
+    } else {
+      driven.store(false);  // before async_work is looked at: see AddAsyncWork
+      wake_helper = submitted.first != nullptr || helper_parked_for_good || async_work.load() > 0;
+      helper_parked_for_good = false;
     }
-    driving_for = nullptr;
-    driven.store(false);
-    wake_helper = submitted.first != nullptr || helper_parked_for_good || async_work.load() > 0;
-    helper_parked_for_good = false;
   }
-  if (wake_helper) WakeHelper();
+  // Straight into the waiter's hands: `driven` stayed true, nobody can come between.
+  if (next != nullptr) {
+    next->Wake(&BlockingTask::granted_);
+  } else if (wake_helper) {
+    WakeHelper();
+  }
 }
 
 void LoopState::Finished(BlockingTask& task) {
@@ -199,10 +201,11 @@ void LoopState::Finished(BlockingTask& task) {
     task.finished_ = true;
     return;
   }
-  MutexLock lock(mutex);
-  RemoveWaiter(task);
-  task.finished_ = true;
-  task.wake_.notify_one();  // under the lock: once it is free the task may be gone
+  {
+    SpinLock lock(mutex);
+    RemoveWaiter(task);
+  }
+  task.Wake(&BlockingTask::finished_);
 }
 
 void LoopState::RunLeftovers() {
@@ -221,6 +224,18 @@ void LoopState::RunLeftovers() {
 // ---- the public face ----
 
 void BlockingTask::Finish() { loop_->Finished(*this); }
+
+void BlockingTask::Wake(bool BlockingTask::*why) {
+  MutexLock lock(bench_->mutex);
+  this->*why = true;
+  bench_->wake.notify_one();  // under the lock: once it is free this may be gone
+}
+
+bool BlockingTask::Wait() {
+  std::unique_lock<std::mutex> lock(bench_->mutex.native());
+  bench_->wake.wait(lock, [this] { return finished_ || granted_; });
+  return granted_;
+}
 
 EventLoop::EventLoop(EventLoopOptions options)
     : state_(std::make_shared<LoopState>(std::move(options))) {

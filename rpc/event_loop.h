@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "farcall/rpc/asio.h"
 #include "farcall/rpc/clock.h"
+#include "farcall/rpc/mutex.h"
 #include "farcall/rpc/timer_wheel.h"
 
 namespace farcall {
@@ -105,12 +106,22 @@ class BlockingTask : public LoopTask {
   friend class EventLoop;
   friend struct LoopState;
 
+  // Where a thread waits. Only those that do have one.
+  struct Bench {
+    Mutex mutex;
+    std::condition_variable wake;
+  };
+
+  // Sets one of the two below and lets Wait go.
+  void Wake(bool BlockingTask::*why);
+  // Until somebody else finished this task (false) or gave it the token (true).
+  bool Wait();
+
   LoopState* loop_ = nullptr;
-  bool finished_ = false;  // written by the driver; under the loop's lock when others wait for it
-  // Under the loop's lock:
-  bool granted_ = false;  // the token is this task's
-  BlockingTask* next_waiter_ = nullptr;
-  std::condition_variable wake_;
+  bool finished_ = false;  // written by the driver; under bench_'s lock if others wait
+  bool granted_ = false;   // the token is this task's; likewise
+  BlockingTask* next_waiter_ = nullptr;  // under the loop's lock
+  Bench* bench_ = nullptr;               // of the thread that waits
 };
 
 class EventLoop {

@@ -1,9 +1,11 @@
 #include "farcall/rpc/frame.h"
 
+#include <array>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 
@@ -16,34 +18,52 @@ static_assert(kTimeoutAt + sizeof(uint64_t) == kFrameHeaderBytes);
 
 constexpr uint16_t kLastStatusCode = static_cast<uint16_t>(absl::StatusCode::kUnauthenticated);
 
-absl::Status Broken(absl::string_view rule) {
+ABSL_ATTRIBUTE_COLD absl::Status Broken(absl::string_view rule) {
   return absl::InvalidArgumentError(absl::StrCat("frame: ", rule));
 }
 
-// Which fields of the header a type uses; all others must be 0.
+// The bits of each field that a type uses; all others must be 0.
 struct HeaderUse {
-  bool known = false, status = false, sequence = false, call = false, method = false,
-       timeout = false;
+  bool known = false;
   uint8_t flags = 0;
+  uint16_t status = 0;
+  uint32_t sequence = 0;
+  uint64_t call = 0, method = 0, timeout = 0;
+
+  bool Covers(const FrameHeader& header) const {
+    return ((header.status & ~status) | (header.sequence & ~sequence) | (header.call & ~call) |
+            (header.method & ~method) | (header.timeout_ns & ~timeout)) == 0;
+  }
 };
 
-HeaderUse UseOf(FrameType type) {
+constexpr HeaderUse UseOf(FrameType type) {
+  constexpr uint16_t k16 = 0xffff;
+  constexpr uint32_t k32 = 0xffffffff;
+  constexpr uint64_t k64 = ~uint64_t{0};
   switch (type) {
     case FrameType::kHello:
-      return {.known = true, .sequence = true, .method = true};
+      return {.known = true, .sequence = k32, .method = k64};
     case FrameType::kRequest:
-      return {.known = true, .call = true, .method = true, .timeout = true};
+      return {.known = true, .call = k64, .method = k64, .timeout = k64};
     case FrameType::kReply:
-      return {.known = true, .status = true, .call = true, .flags = kFlagNotRun};
+      return {.known = true, .flags = kFlagNotRun, .status = k16, .call = k64};
     case FrameType::kCancel:
     case FrameType::kPing:
     case FrameType::kPong:
-      return {.known = true, .call = true};
+      return {.known = true, .call = k64};
     case FrameType::kGoAway:
-      return {.known = true, .status = true};
+      return {.known = true, .status = k16};
   }
   return {};
 }
+
+constexpr size_t kTypes = 8;
+static_assert(static_cast<size_t>(FrameType::kGoAway) < kTypes);
+constexpr std::array<HeaderUse, kTypes> kUses = [] {
+  std::array<HeaderUse, kTypes> uses;
+  for (size_t type = 0; type < kTypes; ++type) uses[type] = UseOf(static_cast<FrameType>(type));
+  return uses;
+}();
 
 // How often a kind of field may come in a frame of a type: 0, once, or any number of times.
 enum class Allowed { kNever, kOnce, kAny };
@@ -97,6 +117,31 @@ struct FieldPrefix {
   uint32_t value_bytes = 0;
 };
 
+ABSL_ATTRIBUTE_COLD absl::Status WrongSize(size_t bytes) {
+  if (bytes > kMaxHeadBytes) {
+    return Broken(absl::StrCat("a head of ", bytes, " bytes; the limit is ", kMaxHeadBytes));
+  }
+  return Broken(absl::StrCat("a head of ", bytes, " bytes is shorter than its header of ",
+                             kFrameHeaderBytes));
+}
+
+ABSL_ATTRIBUTE_COLD absl::Status WrongWith(const FrameHeader& header, const HeaderUse& use) {
+  const int type = static_cast<int>(header.type);
+  if (!use.known) return Broken(absl::StrCat("unknown frame type ", type));
+  if ((header.flags & ~use.flags) != 0) {
+    return Broken(
+        absl::StrCat("unknown flags ", absl::Hex(header.flags), " in a frame of type ", type));
+  }
+  if (header.status > kLastStatusCode) {
+    return Broken(absl::StrCat("status code ", header.status, " is not one of 0 to 16"));
+  }
+  if (!use.Covers(header)) {
+    return Broken(absl::StrCat("a header field that must be 0 is set in a frame of type ", type));
+  }
+  if (use.timeout != 0 && header.timeout_ns == 0) return Broken("a request without a timeout");
+  return Broken("NOT_RUN on a reply with status OK");
+}
+
 FieldPrefix ReadPrefix(const char* from) {
   const auto* at = reinterpret_cast<const std::byte*>(from);
   return {LoadLittle<uint8_t>(at), LoadLittle<uint8_t>(at + 1), LoadLittle<uint16_t>(at + 2),
@@ -126,37 +171,16 @@ FrameHeader ReadHeader(std::span<const std::byte> head) {
           .timeout_ns = LoadLittle<uint64_t>(at + kTimeoutAt)};
 }
 
-absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> head) {
-  if (head.size() < kFrameHeaderBytes) {
-    return Broken(absl::StrCat("a head of ", head.size(), " bytes is shorter than its header of ",
-                               kFrameHeaderBytes));
-  }
-  if (head.size() > kMaxHeadBytes) {
-    return Broken(absl::StrCat("a head of ", head.size(), " bytes; the limit is ", kMaxHeadBytes));
-  }
-  const FrameHeader header = ReadHeader(head);
-  const HeaderUse use = UseOf(header.type);
-  if (!use.known) {
-    return Broken(absl::StrCat("unknown frame type ", static_cast<int>(header.type)));
-  }
-  if ((header.flags & ~use.flags) != 0) {
-    return Broken(absl::StrCat("unknown flags ", absl::Hex(header.flags), " in a frame of type ",
-                               static_cast<int>(header.type)));
-  }
-  if (header.status > kLastStatusCode) {
-    return Broken(absl::StrCat("status code ", header.status, " is not one of 0 to 16"));
-  }
-  const bool stray = (!use.status && header.status != 0) ||
-                     (!use.sequence && header.sequence != 0) || (!use.call && header.call != 0) ||
-                     (!use.method && header.method != 0) ||
-                     (!use.timeout && header.timeout_ns != 0);
-  if (stray) {
-    return Broken(absl::StrCat("a header field that must be 0 is set in a frame of type ",
-                               static_cast<int>(header.type)));
-  }
-  if (use.timeout && header.timeout_ns == 0) return Broken("a request without a timeout");
-  if (header.flags != 0 && header.status == 0) return Broken("NOT_RUN on a reply with status OK");
-  return header;
+absl::Status DecodeHeader(std::span<const std::byte> head, FrameHeader& header) {
+  if (head.size() < kFrameHeaderBytes || head.size() > kMaxHeadBytes) return WrongSize(head.size());
+  header = ReadHeader(head);
+  const auto type = static_cast<size_t>(header.type);
+  const HeaderUse& use = kUses[type < kTypes ? type : 0];
+  const bool wrong = (header.flags & ~use.flags) != 0 || header.status > kLastStatusCode ||
+                     !use.Covers(header) || (use.timeout != 0 && header.timeout_ns == 0) ||
+                     (header.flags != 0 && header.status == 0);
+  if (!use.known || wrong) return WrongWith(header, use);
+  return absl::OkStatus();
 }
 
 FieldReader::FieldReader(std::span<const std::byte> head)

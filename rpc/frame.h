@@ -54,7 +54,13 @@ FrameHeader ReadHeader(std::span<const std::byte> head);
 
 // Reads and checks a header: INVALID_ARGUMENT for a short head, an unknown type or flag, or a field
 // that must be 0.
-absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> head);
+absl::Status DecodeHeader(std::span<const std::byte> head, FrameHeader& header);
+inline absl::StatusOr<FrameHeader> DecodeHeader(std::span<const std::byte> head) {
+  FrameHeader header;
+  absl::Status status = DecodeHeader(head, header);
+  if (!status.ok()) return status;
+  return header;
+}
 
 enum class FieldKind : uint8_t {
   kMetadata = 1,

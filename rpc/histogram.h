@@ -68,6 +68,16 @@ class Histogram {
     return MiddleOf(bucket);
   }
 
+  // visit(value, count), ascending, for each value that was recorded `count` times; as a quantile
+  // would say it, in whole numbers.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+      const uint64_t count = buckets_[bucket];
+      if (count > 0) visit(static_cast<uint64_t>(MiddleOf(bucket)), count);
+    }
+  }
+
  private:
   // Row 0 holds the values below kSubBuckets one by one; each further row holds one power of two,
   // [kSubBuckets << (row - 1), kSubBuckets << row), in kSubBuckets steps.

@@ -47,7 +47,7 @@ void* TaskMemory::Allocate(size_t bytes) {
   const size_t index = ClassOf(kSizes, bytes);
   if (index == kSizes.size()) return ::operator new(bytes);
   {
-    MutexLock lock(mutex_);
+    SpinLock lock(mutex_);
     if (Block* block = free_[index]) {
       free_[index] = block->next;
       --kept_[index];
@@ -60,7 +60,7 @@ void* TaskMemory::Allocate(size_t bytes) {
 void TaskMemory::Free(void* block, size_t bytes) {
   const size_t index = ClassOf(kSizes, bytes);
   if (index < kSizes.size()) {
-    MutexLock lock(mutex_);
+    SpinLock lock(mutex_);
     if (kept_[index] < kKept) {
       free_[index] = new (block) Block{free_[index]};
       ++kept_[index];

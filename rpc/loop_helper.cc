@@ -76,7 +76,7 @@ LoopState::~LoopState() {
 size_t LoopState::DropSubmissions() {
   LoopTaskQueue queue;
   {
-    MutexLock lock(mutex);
+    SpinLock lock(mutex);
     queue = std::exchange(submitted, {});
   }
   size_t count = 0;

@@ -48,7 +48,7 @@ class TaskMemory {
   struct Block {
     Block* next;
   };
-  Mutex mutex_;
+  SpinMutex mutex_;
   std::array<Block*, kSizes.size()> free_ ABSL_GUARDED_BY(mutex_){};
   std::array<size_t, kSizes.size()> kept_ ABSL_GUARDED_BY(mutex_){};
 };
@@ -126,7 +126,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   std::thread helper;
 
   // The token. `driven` and `moves` are written under the lock and read by anybody.
-  Mutex mutex;
+  SpinMutex mutex;
   std::atomic<bool> driven{false};
   std::atomic<uint64_t> moves{0};       // how often the token was taken, granted or released
   BlockingTask* driving_for = nullptr;  // driver only; handed over under the lock
@@ -180,6 +180,9 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
   void RemoveWaiter(BlockingTask& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   bool Take(BlockingTask* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void NoteMove() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    moves.store(moves.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
 
   size_t FireTimers(Timers timers_to_fire);
   size_t CatchUp();

@@ -152,7 +152,7 @@ size_t LoopState::FireTimers(Timers timers_to_fire) {
 
 size_t LoopState::RunSubmissions() {
   if (running.first == nullptr) {  // otherwise: called from a task of this very list
-    MutexLock lock(mutex);
+    SpinLock lock(mutex);
     running = std::exchange(submitted, {});
     has_submissions.store(false);
   }

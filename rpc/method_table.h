@@ -30,6 +30,7 @@ struct BoundMethod {
   std::shared_ptr<const UnpackPlan> unpack =
       nullptr;              // for the object API; null: nothing is unpacked
   bool on_workers = false;  // the handler may block: it runs on the server's worker pool
+  bool at_once = false;     // the handler has finished when `run` returns
 };
 
 class MethodTable {

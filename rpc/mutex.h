@@ -35,6 +35,9 @@ class ABSL_LOCKABLE SpinMutex {
       WaitAndLock();
   }
   void unlock() ABSL_UNLOCK_FUNCTION() { taken_.store(false, std::memory_order_release); }
+  bool try_lock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+    return !taken_.exchange(true, std::memory_order_acquire);
+  }
 
  private:
   void WaitAndLock();

@@ -108,6 +108,7 @@ void ServerCall::Clear() {
   reply_metadata_.clear();
   if (session_ == nullptr) Forget();
   session_ = nullptr;
+  listed_ = false;
   whole_ = false;
   status_ = absl::OkStatus();
   at_fault_ = false;

@@ -85,6 +85,7 @@ class ServerCall final : public Context, private Timer, private LoopTask {
   MethodTally* tally_ = nullptr;  // of its method
   uint64_t id_ = 0;
   Ticket ticket_ = 0;
+  bool listed_ = false;  // in the session's table
   bool whole_ = false;
   uint64_t request_bytes_ = 0;  // body and attachment as they were announced
   TimePoint whole_by_{};        // when the request must be whole

@@ -130,45 +130,54 @@ absl::Status ServerSession::CheckRoom(uint64_t bytes) const {
   return absl::OkStatus();
 }
 
-Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
-                                   std::span<const std::byte> /*head*/, MessageSizes sizes) {
-  if (header.type != FrameType::kRequest) {
-    return {.refused = Violation("a REPLY from the side that calls"), .attachment = {}};
-  }
-  if (calls_.contains(header.call)) {
-    return {.refused = Violation("a call id that is in flight already"), .attachment = {}};
-  }
+absl::Status ServerSession::Take(Ticket ticket, const FrameHeader& header, MessageSizes sizes,
+                                 ServerCall*& call) {
+  if (header.type != FrameType::kRequest) return Violation("a REPLY from the side that calls");
+  if (calls_.contains(header.call)) return Violation("a call id that is in flight already");
   const BoundMethod* method = home_.shared().methods.Find(header.method);
   if (absl::Status refusal = Refusal(header, method, sizes); !refusal.ok()) {
     Refuse(header.call, method == nullptr ? nullptr : method->info, refusal);
-    return {.refused = refusal, .attachment = {}};
+    return refusal;
   }
-  ServerCall& call = home_.TakeCall();
-  call.session_ = this;
-  call.bound_ = method;
-  call.method_ = method->info;
-  call.tally_ = &home_.tally().methods.Of(*method->info);
-  call.limits_ = &home_.shared().options.limits;
+  call = &home_.TakeCall();
+  call->session_ = this;
+  call->bound_ = method;
+  call->method_ = method->info;
+  call->tally_ = &home_.tally().methods.Of(*method->info);
+  call->limits_ = &home_.shared().options.limits;
   // They stay with a recycled call until it serves another connection, or this one ends.
-  if (call.peer_ != peer_) {
-    call.pool_ = connection().pool();
-    call.peer_ = peer_;
+  if (call->peer_ != peer_) {
+    call->pool_ = connection().pool();
+    call->peer_ = peer_;
   }
-  call.clock_ = &loop().clock();
-  call.id_ = header.call;
-  call.ticket_ = ticket;
-  call.expires_at_ =
+  call->clock_ = &loop().clock();
+  call->id_ = header.call;
+  call->ticket_ = ticket;
+  call->expires_at_ =
       loop().now() +
       Duration(static_cast<Duration::rep>(std::min(header.timeout_ns, kLongestTimeoutNs)));
-  call.request_bytes_ = Total(sizes);
-  call.whole_by_ = WholeBy(loop().now(), call.request_bytes_, options().keepalive);
+  call->request_bytes_ = Total(sizes);
+  tally().Reserve();
+  return absl::OkStatus();
+}
+
+void ServerSession::List(ServerCall& call, TimePoint due) {
   // A smaller table would grow now and then as calls come and go.
   if (calls_.capacity() == 0) calls_.reserve(kFirstCalls);
-  tally().Reserve();
-  calls_.emplace(header.call, &call);  // first: it may find no memory, and a timer must end
-  loop().timers().Arm(call, std::min(call.expires_at_, call.whole_by_));
-  if (call.request_bytes_ > kSmallPayloadBytes) large_.emplace(ticket, header.call);
+  calls_.emplace(call.id_, &call);  // first: it may find no memory, and a timer must end
+  call.listed_ = true;
+  loop().timers().Arm(call, due);
   tally().held_bytes += call.request_bytes_;
+}
+
+Admission ServerSession::AdmitCall(Ticket ticket, const FrameHeader& header,
+                                   std::span<const std::byte> /*head*/, MessageSizes sizes) {
+  ServerCall* call = nullptr;
+  absl::Status refused = Take(ticket, header, sizes, call);
+  if (!refused.ok()) return {.refused = std::move(refused), .attachment = {}};
+  call->whole_by_ = WholeBy(loop().now(), call->request_bytes_, options().keepalive);
+  List(*call, std::min(call->expires_at_, call->whole_by_));
+  if (call->request_bytes_ > kSmallPayloadBytes) large_.emplace(ticket, header.call);
   return {};
 }
 
@@ -176,22 +185,34 @@ void ServerSession::OnCall(const FrameHeader& header, Message&& message) {
   const auto found = calls_.find(header.call);
   if (found == calls_.end()) return;  // it was given up between its announcement and now
   ServerCall& call = *found->second;
+  if (call.request_bytes_ > kSmallPayloadBytes) large_.erase(call.ticket_);
+  if (call.whole_by_ < call.expires_at_) loop().timers().Arm(call, call.expires_at_);
+  Serve(call, std::move(message));
+}
+
+void ServerSession::OnWholeCall(Ticket ticket, const FrameHeader& header, Message&& message) {
+  ServerCall* call = nullptr;
+  if (!Take(ticket, header, {message.body.size(), 0}, call).ok()) return;
+  // A handler that has finished when it returns is not overtaken by its deadline or a CANCEL.
+  if (!call->bound_->at_once) List(*call, call->expires_at_);
+  Serve(*call, std::move(message));
+}
+
+void ServerSession::Serve(ServerCall& call, Message&& message) {
   call.tally_->bytes_received += message.head.size() + message.payload_bytes();
   call.request_ = std::move(message);
   call.whole_ = true;
   call.whole_at_ = loop().now();
-  if (call.request_bytes_ > kSmallPayloadBytes) large_.erase(call.ticket_);
-  if (call.whole_by_ < call.expires_at_) loop().timers().Arm(call, call.expires_at_);
   const absl::Status verified = call.bound_->verify(call.body(), call.limits());
   if (!verified.ok()) {
-    Refuse(header.call, call.method_,
+    Refuse(call.id_, call.method_,
            absl::InvalidArgumentError(absl::StrCat("the request of ", Absl(call.method_->name),
                                                    " cannot be read: ", verified.message())));
     Drop(call);
     return;
   }
   if (const absl::Status queued = home_.Queue(*call.bound_); !queued.ok()) {
-    Refuse(header.call, call.method_, queued);
+    Refuse(call.id_, call.method_, queued);
     Drop(call);
     return;
   }
@@ -271,6 +292,7 @@ void ServerSession::Drop(ServerCall& call) {
 }
 
 void ServerSession::Forget(const ServerCall& call) {
+  if (!call.listed_) return;
   tally().held_bytes -= call.request_bytes_;
   calls_.erase(call.id_);
 }

@@ -40,11 +40,19 @@ class ServerSession final : public Session {
   Admission AdmitCall(Ticket ticket, const FrameHeader& header, std::span<const std::byte> head,
                       MessageSizes sizes) override;
   void OnCall(const FrameHeader& header, Message&& message) override;
+  void OnWholeCall(Ticket ticket, const FrameHeader& header, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
   void OnDraining() override {}  // a caller that drains just makes no more calls
   void OnEnded(const absl::Status& status) override;
 
+  // Not OK: the call is not to be; the peer was told. Else `call` is it, not listed yet.
+  absl::Status Take(Ticket ticket, const FrameHeader& header, MessageSizes sizes,
+                    ServerCall*& call);
+  // It may be found by its id, and ends by `due`.
+  void List(ServerCall& call, TimePoint due);
+  // Runs the handler of a request that is whole.
+  void Serve(ServerCall& call, Message&& message);
   absl::Status Refusal(const FrameHeader& header, const BoundMethod* method,
                        MessageSizes sizes) const;
   // Of the requests of calls_, as they were announced.

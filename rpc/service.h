@@ -170,6 +170,7 @@ class Service {
     } else {
       method.run = &RunInline<M, Impl>;
       method.on_workers = options_.blocking;
+      method.at_once = !options_.blocking;
       if constexpr (!HasInlineMethod<M, Impl>) method.unpack = UnpackPlan::Of(*info_, M::info());
     }
     Bind(method);

@@ -112,16 +112,18 @@ void Session::SendAnswer(Message&& message) {
     return;
   }
   const uint64_t bytes = message.head.size() + message.payload_bytes();
+  const Ticket ticket =
+      connection_->Send(std::move(message), [this, bytes](const SendResult& result) {
+        --unread_answers_;
+        unread_bytes_ -= bytes;
+        if (absl::IsResourceExhausted(result.status)) {
+          End(absl::ResourceExhaustedError(absl::StrCat(
+              peer_address_, " does not read its answers: ", result.status.message())));
+        }
+      });
+  if (ticket == 0) return;
   ++unread_answers_;
   unread_bytes_ += bytes;
-  connection_->Send(std::move(message), [this, bytes](const SendResult& result) {
-    --unread_answers_;
-    unread_bytes_ -= bytes;
-    if (absl::IsResourceExhausted(result.status)) {
-      End(absl::ResourceExhaustedError(
-          absl::StrCat(peer_address_, " does not read its answers: ", result.status.message())));
-    }
-  });
 }
 
 void Session::SendControl(const FrameHeader& header) {
@@ -139,26 +141,33 @@ void Session::SendGoAway(const absl::Status& status) {
   connection_->Send(std::move(message), {});
 }
 
-Admission Session::Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) {
-  if (ending_) return {.refused = reason_, .attachment = {}};
-  absl::StatusOr<FrameHeader> header = DecodeHeader(head);
-  absl::Status checked = header.ok() ? CheckFields(header->type, head) : header.status();
-  if (!checked.ok()) return {.refused = Violation(checked.message()), .attachment = {}};
-  const FrameType type = header->type;
+// Not OK: it breaks a rule, or nobody wants it any more.
+absl::Status Session::Check(std::span<const std::byte> head, MessageSizes sizes,
+                            FrameHeader& header) {
+  if (ending_) return reason_;
+  absl::Status checked = DecodeHeader(head, header);
+  if (checked.ok()) checked = CheckFields(header.type, head);
+  if (!checked.ok()) return Violation(checked.message());
+  const FrameType type = header.type;
   if (!hello_seen_ && type != FrameType::kHello && type != FrameType::kGoAway) {
-    return {.refused = Violation("a frame before HELLO"), .attachment = {}};
+    return Violation("a frame before HELLO");
   }
-  if (IsCallFrame(type)) {
-    last_heard_ = loop_.now();
-    return AdmitCall(ticket, *header, head, sizes);
-  }
+  if (IsCallFrame(type)) return absl::OkStatus();
   if (type == FrameType::kHello && std::exchange(hello_seen_, true)) {
-    return {.refused = Violation("a second HELLO"), .attachment = {}};
+    return Violation("a second HELLO");
   }
-  if (sizes.body != 0 || sizes.attachment != 0) {
-    return {.refused = Violation("a payload on a control frame"), .attachment = {}};
+  if (sizes.body != 0 || sizes.attachment != 0) return Violation("a payload on a control frame");
+  return absl::OkStatus();
+}
+
+Admission Session::Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) {
+  FrameHeader header;
+  absl::Status refused = Check(head, sizes, header);
+  if (!refused.ok() || !IsCallFrame(header.type)) {
+    return {.refused = std::move(refused), .attachment = {}};
   }
-  return {};
+  last_heard_ = loop_.now();
+  return AdmitCall(ticket, header, head, sizes);
 }
 
 void Session::OnMessage(Ticket /*ticket*/, Message&& message) {
@@ -166,25 +175,33 @@ void Session::OnMessage(Ticket /*ticket*/, Message&& message) {
   last_heard_ = loop_.now();
   ping_pending_ = false;
   const FrameHeader header = ReadHeader(message.head.bytes());  // Admit accepted this head
+  if (IsCallFrame(header.type)) return OnCall(header, std::move(message));
+  OnControl(header, message.head);
+}
+
+void Session::OnWhole(Ticket ticket, Message&& message) {
+  FrameHeader header;
+  if (!Check(message.head.bytes(), {message.body.size(), 0}, header).ok()) return;
+  last_heard_ = loop_.now();
+  ping_pending_ = false;
+  if (IsCallFrame(header.type)) return OnWholeCall(ticket, header, std::move(message));
+  OnControl(header, message.head);
+}
+
+void Session::OnControl(const FrameHeader& header, const Head& head) {
   switch (header.type) {
+    case FrameType::kCancel:
+      return OnCancel(header.call);
+    case FrameType::kPing:
+      return SendControl({.type = FrameType::kPong, .call = header.call});
+    case FrameType::kHello:
+      return OnHello(header, head);
+    case FrameType::kGoAway:
+      return OnGoAway(header, head);
+    case FrameType::kPong:
     case FrameType::kRequest:
     case FrameType::kReply:
-      OnCall(header, std::move(message));
-      break;
-    case FrameType::kCancel:
-      OnCancel(header.call);
-      break;
-    case FrameType::kPing:
-      SendControl({.type = FrameType::kPong, .call = header.call});
-      break;
-    case FrameType::kPong:
-      break;
-    case FrameType::kHello:
-      OnHello(header, message.head);
-      break;
-    case FrameType::kGoAway:
-      OnGoAway(header, message.head);
-      break;
+      return;
   }
 }
 

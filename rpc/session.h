@@ -65,6 +65,8 @@ class Session : private Receiver, private Timer {
                               std::span<const std::byte> head, MessageSizes sizes) = 0;
   // It is whole.
   virtual void OnCall(const FrameHeader& header, Message&& message) = 0;
+  // Both in one, of one that is here already and has no attachment.
+  virtual void OnWholeCall(Ticket ticket, const FrameHeader& header, Message&& message) = 0;
   // An admitted one will not become whole.
   void OnAbandoned(Ticket ticket, absl::Status status) override = 0;
   virtual void OnCancel(uint64_t call) = 0;
@@ -95,9 +97,12 @@ class Session : private Receiver, private Timer {
  private:
   Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) final;
   void OnMessage(Ticket ticket, Message&& message) final;
+  void OnWhole(Ticket ticket, Message&& message) final;
   void OnClosed(absl::Status status) final;
   void OnTimer() final;
 
+  absl::Status Check(std::span<const std::byte> head, MessageSizes sizes, FrameHeader& header);
+  void OnControl(const FrameHeader& header, const Head& head);
   void OnHello(const FrameHeader& header, const Head& head);
   void OnGoAway(const FrameHeader& header, const Head& head);
   bool TakesNothing(TimePoint now, uint64_t bytes_sent);

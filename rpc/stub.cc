@@ -26,41 +26,39 @@ absl::Status HeldUpServer(const absl::Status& late) {
 class BlockingCall final : private BlockingTask, private ClientCall {
  public:
   BlockingCall(Channel& channel, const MethodInfo& method, MessageBuilder& builder,
-               const CallOptions& options)
-      : ClientCall(channel, method, builder, options), core_(channel.core()) {
+               const CallOptions& options, Message& reply)
+      : ClientCall(0, channel, method, builder, options), core_(channel.core()), reply_(reply) {
     begun_ = request().started;
   }
 
-  absl::StatusOr<Message> Wait() {
+  absl::Status Wait() {
     if (!request().status.ok()) return request().status;
     absl::Status ran = core_.loop().RunBlocking(*this);
     if (!ran.ok()) return WithOutcome(ran, Outcome::kNotSent);
-    if (absl::IsDeadlineExceeded(reply_.status()) && EventLoop::OnDedicatedThread()) {
-      return HeldUpServer(reply_.status());
+    if (absl::IsDeadlineExceeded(status_) && EventLoop::OnDedicatedThread()) {
+      return HeldUpServer(status_);
     }
-    return std::move(reply_);
+    return std::move(status_);
   }
 
  private:
   void Run() override { core_.Start(*this); }
   void OnDone(absl::Status&& status, Message&& reply) override {
-    if (status.ok()) {
-      reply_ = std::move(reply);
-    } else {
-      reply_ = std::move(status);
-    }
+    status_ = std::move(status);
+    if (status_.ok()) reply_ = std::move(reply);
     Finish();
   }
 
   ChannelCore& core_;
-  absl::StatusOr<Message> reply_;  // at first UNKNOWN, which allocates nothing
+  absl::Status status_;
+  Message& reply_;
 };
 
 }  // namespace
 
-absl::StatusOr<Message> CallBlocking(Channel& channel, const MethodInfo& method,
-                                     MessageBuilder& request, const CallOptions& options) {
-  return BlockingCall(channel, method, request, options).Wait();
+absl::Status CallBlocking(Channel& channel, const MethodInfo& method, MessageBuilder& request,
+                          const CallOptions& options, Message& reply) {
+  return BlockingCall(channel, method, request, options, reply).Wait();
 }
 
 absl::Status StreamingUnimplemented(const MethodInfo& method) {

@@ -19,13 +19,13 @@
 
 namespace farcall {
 
-// Makes the call and returns its reply, driving the channel's loop on this thread if nobody else
-// does. Returns by the call's deadline, unless whoever drives that loop is blocked in a callback or
-// an inline handler: nobody looks at the clock then. Two callbacks that each make a blocking call
-// on the other's channel wait for ever. FAILED_PRECONDITION at once on a thread that drives that
-// loop already.
-absl::StatusOr<Message> CallBlocking(Channel& channel, const MethodInfo& method,
-                                     MessageBuilder& request, const CallOptions& options);
+// Makes the call and fills `reply` when it is OK, driving the channel's loop on this thread if
+// nobody else does. Returns by the call's deadline, unless whoever drives that loop is blocked in a
+// callback or an inline handler: nobody looks at the clock then. Two callbacks that each make a
+// blocking call on the other's channel wait for ever. FAILED_PRECONDITION at once on a thread that
+// drives that loop already.
+absl::Status CallBlocking(Channel& channel, const MethodInfo& method, MessageBuilder& request,
+                          const CallOptions& options, Message& reply);
 
 // What a streaming method's stub says until streams exist.
 absl::Status StreamingUnimplemented(const MethodInfo& method);
@@ -33,16 +33,17 @@ absl::Status StreamingUnimplemented(const MethodInfo& method);
 absl::Status MalformedReply(const absl::Status& why, const MethodInfo& method,
                             const ChannelCore& from);
 
-// Checks a reply before the caller reads it. INTERNAL when the server sent something malformed.
+// How a call ended: checks the reply before the caller reads it. INTERNAL when the server sent
+// something malformed.
 template <class Response>
-absl::StatusOr<Msg<Response>> TypedReply(absl::StatusOr<Message>&& reply, const MethodInfo& method,
-                                         const ChannelCore& from) {
-  if (!reply.ok()) return reply.status();
+absl::StatusOr<Msg<Response>> TypedReply(absl::Status&& status, Message&& reply,
+                                         const MethodInfo& method, const ChannelCore& from) {
+  if (!status.ok()) return std::move(status);
   const MessageLimits& limits = from.options().limits;
-  if (absl::Status verified = VerifyBody<Response>(reply->body, limits); !verified.ok()) {
+  if (absl::Status verified = VerifyBody<Response>(reply.body, limits); !verified.ok()) {
     return MalformedReply(verified, method, from);
   }
-  return absl::StatusOr<Msg<Response>>(absl::in_place, *std::move(reply));
+  return absl::StatusOr<Msg<Response>>(absl::in_place, std::move(reply));
 }
 
 // A message built from flatc's object API.
@@ -57,8 +58,10 @@ template <class M>
 absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
                                                Builder<typename M::Request>&& request,
                                                const CallOptions& options) {
-  return TypedReply<typename M::Response>(CallBlocking(channel, M::info(), request, options),
-                                          M::info(), channel.core());
+  Message reply;
+  absl::Status status = CallBlocking(channel, M::info(), request, options, reply);
+  return TypedReply<typename M::Response>(std::move(status), std::move(reply), M::info(),
+                                          channel.core());
 }
 
 template <class M>
@@ -76,15 +79,21 @@ absl::StatusOr<Msg<typename M::Response>> Call(Channel& channel,
 template <class M, class Token>
 auto AsyncCall(Channel& channel, Builder<typename M::Request>&& request, const CallOptions& options,
                Token&& token) {
-  using Response = typename M::Response;
-  return asio::async_initiate<Token, void(absl::StatusOr<Msg<Response>>)>(
-      [](auto handler, Channel to, PreparedCall call) {
-        StartAsyncCall(to, std::move(call), std::move(handler),
-                       [&core = to.core()](absl::StatusOr<Message> reply) {  // the call keeps it
-                         return TypedReply<Response>(std::move(reply), M::info(), core);
-                       });
-      },
-      token, channel, PrepareCall(channel, M::info(), request, options));
+  using Result = absl::StatusOr<Msg<typename M::Response>>;
+  constexpr auto convert = [](absl::Status&& status, Message&& reply, const ChannelCore& from) {
+    return TypedReply<typename M::Response>(std::move(status), std::move(reply), M::info(), from);
+  };
+  if constexpr (IsHandler<std::decay_t<Token>, Result>) {  // which puts nothing off
+    StartAsyncCall(channel, std::forward<Token>(token), convert, channel, M::info(), request,
+                   options);
+  } else {
+    return asio::async_initiate<Token, void(Result)>(
+        // The channel by value: a call under way does not keep it open.
+        [convert](auto handler, Channel to, PreparedCall call) {
+          StartAsyncCall(to, std::move(handler), convert, std::move(call));
+        },
+        token, channel, PrepareCall(channel, M::info(), request, options));
+  }
 }
 
 template <class M, class Token>

@@ -23,6 +23,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -69,6 +70,14 @@ class Receiver {
   // change any more, and kBufferAlignment-aligned, unless Admit gave memory that is not. What is
   // not moved from goes when this returns.
   virtual void OnMessage(Ticket ticket, Message&& message) = 0;
+  // Both in one, of a message without an attachment that is here already: what is not admitted goes
+  // when this returns. As it stands it is for receivers that never admit what they close for.
+  virtual void OnWhole(Ticket ticket, Message&& message) {
+    const MessageSizes sizes{message.body.size(), 0};
+    if (Admit(ticket, message.head.bytes(), sizes).refused.ok()) {
+      OnMessage(ticket, std::move(message));
+    }
+  }
   // An admitted message will not become whole: Abandon was called, its sender gave it up, or no
   // memory could be had (RESOURCE_EXHAUSTED). The connection goes on. Every message admitted on a
   // live connection ends in OnMessage or here; those pending at OnClosed end with it.
@@ -119,12 +128,13 @@ class Connection {
   // Begins to deliver. Once; `receiver` stays until OnClosed or destruction. Nothing is delivered
   // before the loop's next turn.
   virtual void Start(Receiver& receiver) = 0;
-  // Queues a message (head <= kMaxHeadBytes). `done` runs exactly once, never from inside Send. A
-  // full queue is RESOURCE_EXHAUSTED and unsent; a closed connection is UNAVAILABLE and unsent; an
-  // oversize head is unsent, too. A payload that the peer refuses or abandons ends its Send OK and
-  // sent: what became of it is the receiver's to tell. Messages queued in one turn of the loop
-  // leave by its end, together or all but the first. May be called before Start. Both arguments are
-  // moved from.
+  // Queues a message (head <= kMaxHeadBytes). `done` runs exactly once, never from inside Send; or
+  // 0 is returned: the message has left already, OK and sent, and `done` never runs. A full queue
+  // is RESOURCE_EXHAUSTED and unsent; a closed connection is UNAVAILABLE and unsent; an oversize
+  // head is unsent, too. A payload that the peer refuses or abandons ends its Send OK and sent:
+  // what became of it is the receiver's to tell. Messages queued in one turn of the loop leave by
+  // its end, together or all but the first. May be called before Start. Both arguments are moved
+  // from.
   virtual Ticket Send(Message&& message, SendDone&& done) = 0;
   // Takes back what still waits: `done` follows with CANCELLED within a turn or two, unsent with
   // the message when no byte left, else sent (a payload in progress stops soon and the receiver

@@ -7,7 +7,7 @@
 namespace farcall {
 namespace {
 
-enum class Kind { kTcp, kLoopback, kShm, kPlanned, kUnknown };
+enum class Kind { kTcp, kLoopback, kShm, kRdma, kUnknown };
 
 Kind KindOf(const Endpoint& endpoint) {
   if (endpoint.scheme == "tcp" || endpoint.scheme == "unix" || endpoint.scheme == "auto") {
@@ -15,18 +15,15 @@ Kind KindOf(const Endpoint& endpoint) {
   }
   if (endpoint.scheme == "loopback") return Kind::kLoopback;
   if (endpoint.scheme == "shm") return Kind::kShm;
-  if (endpoint.scheme == "rdma") return Kind::kPlanned;
+  if (endpoint.scheme == "rdma") return Kind::kRdma;
   return Kind::kUnknown;
 }
 
 absl::Status NotServed(const Endpoint& endpoint) {
-  constexpr char kSchemes[] = "there are tcp://, unix://, shm://, loopback:// and auto://";
-  if (KindOf(endpoint) == Kind::kPlanned) {
-    return absl::UnimplementedError(absl::StrCat(endpoint.ToString(), ": this version has no ",
-                                                 endpoint.scheme, " transport yet; ", kSchemes));
-  }
   return absl::InvalidArgumentError(
-      absl::StrCat(endpoint.ToString(), ": unknown scheme; ", kSchemes));
+      absl::StrCat(endpoint.ToString(),
+                   ": unknown scheme; there are tcp://, unix://, rdma://, shm://, loopback:// and "
+                   "auto://"));
 }
 
 // Until other paths exist, the best path to a host is TCP.
@@ -35,16 +32,26 @@ Endpoint Resolved(Endpoint endpoint) {
   return endpoint;
 }
 
+// Why it can never be reached from here.
+absl::Status Check(const Endpoint& endpoint, const verbs::VerbsOptions& adapter) {
+  switch (KindOf(endpoint)) {
+    case Kind::kTcp:
+      return CheckTcpEndpoint(endpoint);
+    case Kind::kShm:
+      return CheckShmEndpoint(endpoint);
+    case Kind::kRdma:
+      return CheckVerbsEndpoint(endpoint, adapter);
+    default:
+      return absl::OkStatus();
+  }
+}
+
 absl::StatusOr<Channel> DialThrough(const absl::StatusOr<std::shared_ptr<Transport>>& transport,
-                                    const Endpoint& endpoint, ChannelOptions options) {
+                                    const Endpoint& endpoint, ChannelOptions options,
+                                    const verbs::VerbsOptions& adapter) {
   if (!transport.ok()) return transport.status();
   const Endpoint resolved = Resolved(endpoint);
-  if (KindOf(resolved) == Kind::kTcp) {
-    if (absl::Status checked = CheckTcpEndpoint(resolved); !checked.ok()) return checked;
-  }
-  if (KindOf(resolved) == Kind::kShm) {
-    if (absl::Status checked = CheckShmEndpoint(resolved); !checked.ok()) return checked;
-  }
+  if (absl::Status checked = Check(resolved, adapter); !checked.ok()) return checked;
   return Channel::Create(*transport, resolved, std::move(options));
 }
 
@@ -62,6 +69,7 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
   static const auto* tcp = new std::shared_ptr<Transport>(MakeTcpTransport());
   static const auto* loopback = new std::shared_ptr<Transport>(MakeLoopbackTransport());
   static const auto* shm = new std::shared_ptr<Transport>(MakeShmTransport());
+  static const auto* rdma = new std::shared_ptr<Transport>(MakeVerbsTransport());
   switch (KindOf(endpoint)) {
     case Kind::kTcp:
       return *tcp;
@@ -69,6 +77,8 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
       return *loopback;
     case Kind::kShm:
       return *shm;
+    case Kind::kRdma:
+      return *rdma;
     default:
       return NotServed(endpoint);
   }
@@ -83,6 +93,8 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
       return MakeLoopbackTransport(options.loopback);
     case Kind::kShm:
       return MakeShmTransport(options.shm);
+    case Kind::kRdma:
+      return MakeVerbsTransport(options.rdma);
     default:
       return NotServed(endpoint);
   }
@@ -91,14 +103,15 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
 absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options) {
   absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
   if (!endpoint.ok()) return endpoint.status();
-  return DialThrough(TransportFor(*endpoint), *endpoint, std::move(options));
+  return DialThrough(TransportFor(*endpoint), *endpoint, std::move(options), {});
 }
 
 absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options,
                              const TransportOptions& transport_options) {
   absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
   if (!endpoint.ok()) return endpoint.status();
-  return DialThrough(TransportFor(*endpoint, transport_options), *endpoint, std::move(options));
+  return DialThrough(TransportFor(*endpoint, transport_options), *endpoint, std::move(options),
+                     transport_options.rdma.device);
 }
 
 absl::StatusOr<Endpoint> Listen(Server& server, std::string_view address) {

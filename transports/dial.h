@@ -2,6 +2,7 @@
 //
 //   tcp://host:port      TCP, IPv4 or IPv6 (in brackets); to listen everywhere 0.0.0.0 or [::]
 //   unix:///path         a Unix stream socket
+//   rdma://host:port     an RDMA adapter and nothing else: fails, in words, where there is none
 //   shm://name           shared memory between processes of one host and user (the software NIC)
 //   loopback://name      in this process, no wire
 //   auto://host:port     the best path there is to host; today that is TCP
@@ -22,6 +23,7 @@
 #include "farcall/rpc/transport.h"
 #include "farcall/transports/loopback/loopback.h"
 #include "farcall/transports/rdma/shm.h"
+#include "farcall/transports/rdma/verbs_transport.h"
 #include "farcall/transports/tcp/tcp.h"
 
 namespace farcall {
@@ -31,6 +33,7 @@ struct TransportOptions {
   TcpOptions tcp = {};  // tcp, unix, auto
   LoopbackOptions loopback = {};
   ShmOptions shm = {};
+  VerbsTransportOptions rdma = {};
 };
 
 // The transport that serves the endpoint's scheme. Without options it is one of the process, with
@@ -42,7 +45,9 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
 
 // A channel to `address`. Returns at once: the connection is made in the background, and calls say
 // when it cannot be. INVALID_ARGUMENT says what is wrong with an address that can never be reached;
-// RESOURCE_EXHAUSTED, that there is no descriptor or thread left for the channel's loop.
+// RESOURCE_EXHAUSTED, that there is no descriptor or thread left for the channel's loop;
+// UNAVAILABLE or PERMISSION_DENIED, what rdma:// lacks here: an adapter, an active port, the right
+// to use it.
 absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options = {});
 absl::StatusOr<Channel> Dial(std::string_view address, ChannelOptions options,
                              const TransportOptions& transport_options);

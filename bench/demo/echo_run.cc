@@ -1,6 +1,5 @@
 #include "farcall/bench/demo/echo_run.h"
 
-#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,80 +7,11 @@
 #include "absl/status/status.h"
 #include "farcall/bench/demo/echo_calls.h"
 #include "farcall/bench/measure/clock.h"
+#include "farcall/bench/measure/recorder.h"
 #include "farcall/rpc/event_loop.h"
 
 namespace farcall::bench {
 namespace {
-
-// Is told of each call that ends, and says whether to go on: first the warm-up, then the measured
-// part.
-class Recorder {
- public:
-  Recorder(const Workload& workload, const CpuMeter& cpu)
-      : duration_ns_(static_cast<uint64_t>(workload.duration.count())),
-        cpu_(cpu),
-        phase_end_ns_(NowNs() + static_cast<uint64_t>(workload.warm_up.count())) {}
-
-  // False: start no more.
-  bool Take(uint64_t started_ns, uint64_t now_ns, const absl::Status& outcome) {
-    if (phase_ == Phase::kOver) {  // one that was still under way
-      if (!outcome.ok()) CountError(outcome);
-      return false;
-    }
-    if (!outcome.ok()) {
-      CountError(outcome);
-    } else if (phase_ == Phase::kMeasured) {
-      measurement_.latency.Record(now_ns - started_ns);
-    }
-    if (phase_ != Phase::kOver && now_ns >= phase_end_ns_) EndPhase();
-    return phase_ != Phase::kOver;
-  }
-
-  absl::StatusOr<Measurement> Result() && {
-    if (!status_.ok()) return status_;
-    return std::move(measurement_);
-  }
-
- private:
-  enum class Phase { kWarmUp, kMeasured, kOver };
-
-  void EndPhase() {
-    const absl::StatusOr<uint64_t> cpu_ns = cpu_();
-    if (!cpu_ns.ok()) return Stop(cpu_ns.status());
-    const uint64_t now_ns = NowNs();
-    if (phase_ == Phase::kWarmUp) {
-      phase_ = Phase::kMeasured;
-      start_ns_ = now_ns;
-      start_cpu_ns_ = *cpu_ns;
-      phase_end_ns_ = now_ns + duration_ns_;
-    } else {
-      phase_ = Phase::kOver;
-      measurement_.elapsed_ns = now_ns - start_ns_;
-      measurement_.cpu_ns = *cpu_ns - start_cpu_ns_;
-    }
-  }
-
-  // A wrong reply is counted; a call that failed says that the transport or the server is broken,
-  // and the next one would most likely fail as well.
-  void CountError(const absl::Status& outcome) {
-    if (!absl::IsDataLoss(outcome)) return Stop(outcome);
-    if (measurement_.errors++ == 0) measurement_.first_error = std::string(outcome.message());
-  }
-
-  void Stop(const absl::Status& status) {
-    if (status_.ok()) status_ = status;
-    phase_ = Phase::kOver;
-  }
-
-  const uint64_t duration_ns_;
-  const CpuMeter& cpu_;
-  Phase phase_ = Phase::kWarmUp;
-  uint64_t phase_end_ns_;
-  uint64_t start_ns_ = 0;
-  uint64_t start_cpu_ns_ = 0;
-  Measurement measurement_;
-  absl::Status status_;
-};
 
 // Keeps a number of calls under way, all of it on the driver of the channel's loop.
 class Window final : private BlockingTask {

@@ -2,18 +2,14 @@
 #ifndef FARCALL_BENCH_DEMO_ECHO_RUN_H_
 #define FARCALL_BENCH_DEMO_ECHO_RUN_H_
 
-#include <cstdint>
-#include <functional>
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "farcall/bench/measure/recorder.h"
 #include "farcall/bench/measure/workload.h"
 #include "farcall/rpc/channel.h"
 
 namespace farcall::bench {
-
-// User and system time of both sides so far, in nanoseconds.
-using CpuMeter = std::function<absl::StatusOr<uint64_t>()>;
 
 // Compares some calls in full, warms up, and measures. The calling thread does the work of the
 // client: it makes blocking calls where one is outstanding; where there are more it drives the

@@ -86,12 +86,7 @@ absl::StatusOr<Measurement> ProcessSubject::Run(const Workload& workload,
   if (workload.beside_bytes > 0) beside.emplace(channels.front(), workload.beside_bytes);
   const uint64_t sent_before = BytesSent(channels.front());
   const uint64_t start_ns = NowNs();
-  absl::StatusOr<Measurement> measured =
-      RunEcho(channels, workload, [&server]() -> absl::StatusOr<uint64_t> {
-        const absl::StatusOr<uint64_t> server_ns = CpuNsOf(server->pid());
-        if (!server_ns.ok()) return server_ns.status();
-        return OwnCpuNs() + *server_ns;
-      });
+  absl::StatusOr<Measurement> measured = RunEcho(channels, workload, CpuOfThisAnd(server->pid()));
   if (!beside) return measured;
   const auto elapsed_ns = static_cast<double>(NowNs() - start_ns);
   const auto sent = static_cast<double>(BytesSent(channels.front()) - sent_before);

@@ -3,11 +3,15 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "farcall/bench/floor/client.h"
+#include "farcall/bench/floor/shared_bulk.h"
 #include "farcall/bench/floor/shared_echo.h"
 #include "farcall/bench/floor/shared_memory.h"
+#include "farcall/bench/floor/shared_slots.h"
 #include "farcall/bench/measure/child_process.h"
 
 namespace farcall::bench {
@@ -41,12 +45,25 @@ std::string ShmFloorSubject::path(const Workload& workload) const {
 
 absl::StatusOr<Measurement> ShmFloorSubject::Run(const Workload& workload,
                                                  std::optional<int> server_core) {
+  const bool echo = workload.kind == Case::kLatency;
+  const SharedSlots::Shape shape{.slots = static_cast<size_t>(workload.outstanding),
+                                 .body_bytes = workload.bytes};
+  std::vector<std::string> command = {server_program_, echo ? "shm" : "shm-bulk"};
+  if (!echo) {
+    command.push_back(std::to_string(shape.slots));
+    command.push_back(std::to_string(shape.body_bytes));
+  }
   absl::StatusOr<ChildProcess> server = ChildProcess::Start(
-      {.command = {server_program_, "shm"}, .core = server_core, .ready_prefix = "listening on "});
+      {.command = command, .core = server_core, .ready_prefix = "listening on "});
   if (!server.ok()) return server.status();
-  absl::StatusOr<SharedMemory> memory = SharedMemory::Open(server->ready_line());
-  if (!memory.ok()) return memory.status();
-  return RunShared(*memory, workload, server->pid(), kPatience);
+  if (echo) {
+    absl::StatusOr<SharedMemory> memory = SharedMemory::Open(server->ready_line());
+    if (!memory.ok()) return memory.status();
+    return RunShared(*memory, workload, server->pid(), kPatience);
+  }
+  absl::StatusOr<SharedSlots> slots = SharedSlots::Open(server->ready_line(), shape);
+  if (!slots.ok()) return slots.status();
+  return RunBulk(*slots, workload, server->pid(), kPatience);
 }
 
 }  // namespace farcall::bench

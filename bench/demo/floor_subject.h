@@ -31,7 +31,8 @@ class TcpFloorSubject : public Subject {
   const Mode mode_;
 };
 
-// A cache line each way, and one memcpy where a body does not fit; one call at a time.
+// A cache line each way, and one memcpy where a body does not fit: one echo at a time, or as many
+// bulk bodies as are outstanding, each with buffers of its own on both sides.
 class ShmFloorSubject : public Subject {
  public:
   // As TcpFloorSubject.

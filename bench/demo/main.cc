@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 
 #include "farcall/bench/demo/farcall_subject.h"
 #include "farcall/bench/demo/floor_subject.h"
+#include "farcall/bench/demo/peer_subject.h"
 #include "farcall/bench/demo/plan.h"
 #include "farcall/bench/demo/rounds.h"
 #include "farcall/bench/measure/child_process.h"
@@ -33,7 +35,7 @@ namespace farcall::bench {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: farcall_demo [--load] [--quick] [--json FILE] [--help]\n"
+    "usage: farcall_demo [--load] [--quick] [--no-peers] [--json FILE] [--help]\n"
     "Measures calls between two processes, interleaved with plain sockets (the floor), and prints "
     "a table\n"
     "of both. The last line is the short answer.\n"
@@ -41,6 +43,7 @@ constexpr char kUsage[] =
     "large\n"
     "               payloads and idle connections\n"
     "  --quick      about 40 s instead of about four minutes: fewer sizes and rounds\n"
+    "  --no-peers   without the libraries of others\n"
     "  --json FILE  also write every record, one a case and round, to FILE\n";
 
 constexpr char kRowNames[] =
@@ -49,7 +52,8 @@ constexpr char kRowNames[] =
     "line and a\nmemcpy between two processes, spinning · shm: Farcall over a software NIC in "
     "shared "
     "memory, not RDMA\nhardware · loopback: Farcall with no wire, another thread of this process; "
-    "what it costs beside the transport\n";
+    "what it costs beside the transport\n"
+    "peer/…: libraries of others, each an echo of the same bytes in two processes\n";
 
 // A minute's load average above this comes from somebody who would also run beside the
 // measurements.
@@ -63,6 +67,7 @@ struct Arguments {
   bool help = false;
   bool load = false;
   bool quick = false;
+  bool peers = true;
   std::string json;  // empty: none
 };
 
@@ -77,6 +82,8 @@ std::optional<Arguments> Parse(int argc, char** argv) {
       arguments.load = true;
     } else if (argument == "--quick") {
       arguments.quick = true;
+    } else if (argument == "--no-peers") {
+      arguments.peers = false;
     } else if (argument == "--json" && i + 1 < argc) {
       arguments.json = argv[++i];
     } else {
@@ -90,8 +97,8 @@ std::optional<Arguments> Parse(int argc, char** argv) {
   return arguments;
 }
 
-// Each beside its floor, so that both meet the same mood of the machine.
-std::vector<std::unique_ptr<Subject>> MakeSubjects() {
+// Each beside its floor, so that both meet the same mood of the machine; and `peers`.
+std::vector<std::unique_ptr<Subject>> MakeSubjects(std::vector<std::unique_ptr<Subject>> peers) {
   const std::string floor_server = FolderOfThisProgram() + "/farcall_floor_server";
   const std::string echo_server = FolderOfThisProgram() + "/farcall_echo_server";
   std::vector<std::unique_ptr<Subject>> subjects;
@@ -103,6 +110,7 @@ std::vector<std::unique_ptr<Subject>> MakeSubjects() {
   }
   subjects.push_back(std::make_unique<ShmFloorSubject>(floor_server));
   subjects.push_back(std::make_unique<LoopbackSubject>(Mode::kEvent));
+  std::move(peers.begin(), peers.end(), std::back_inserter(subjects));
   return subjects;
 }
 
@@ -130,9 +138,10 @@ class ProgressLine {
   uint64_t start_ns_ = 0;
 };
 
-Facts DescribeVersions() {
+Facts DescribeVersions(const PeersHere& peers) {
   Facts versions = DescribeToolchain();
   versions.emplace(versions.begin(), "farcall", std::string(FARCALL_VERSION));
+  versions.insert(versions.end(), peers.about.begin(), peers.about.end());
   return versions;
 }
 
@@ -225,14 +234,18 @@ int Demo(const Arguments& arguments) {
       return EXIT_FAILURE;
     }
   }
+  PeersHere peers;
+  if (arguments.peers) peers = FindPeers(FolderOfThisProgram(), cores.server);
   Report report{.machine = DescribeMachine(),
-                .versions = DescribeVersions(),
+                .versions = DescribeVersions(peers),
                 .settings = DescribeSettings(arguments, plan, cores, load),
                 .records = {}};
   PrintSettings(report, load);
+  for (const std::string& line : peers.left_out) std::cout << line << '\n';
 
   ProgressLine progress;
-  Outcome outcome = RunRounds(plan, MakeSubjects(), cores, ProbeOf(cores), std::ref(progress));
+  Outcome outcome = RunRounds(plan, MakeSubjects(std::move(peers.subjects)), cores, ProbeOf(cores),
+                              std::ref(progress));
   progress.Clear();
   report.records = std::move(outcome.records);
   report.settings.emplace_back("dropped_measurements", static_cast<double>(outcome.dropped));

@@ -1,6 +1,5 @@
 #include "farcall/bench/floor/shared_echo.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -16,9 +15,7 @@ class SharedCalls {
   SharedCalls(SharedMemory& memory, const Workload& workload, std::chrono::seconds patience)
       : memory_(memory), patience_(patience) {
     const auto bytes = static_cast<uint32_t>(workload.bytes);
-    const auto least = static_cast<uint32_t>(kMinFloorBodyBytes);
-    header_ = {.body_bytes = workload.kind == Case::kBulkReply ? least : bytes,
-               .reply_bytes = workload.kind == Case::kBulkRequest ? least : bytes};
+    header_ = {.body_bytes = bytes, .reply_bytes = bytes};
     FillPattern(memory_.Body(header_.body_bytes));
     reply_.resize(header_.reply_bytes);
   }
@@ -56,36 +53,21 @@ class SharedCalls {
 }  // namespace
 
 absl::Status ServeShared(SharedMemory& memory, std::chrono::seconds patience) {
-  std::vector<uint8_t> taken;
-  uint32_t patterned = 0;  // bytes of our memory that hold FillPattern's
   while (true) {
     const absl::StatusOr<FloorHeader> request = memory.Await(patience);
     if (absl::IsDeadlineExceeded(request.status())) return absl::OkStatus();
     if (!request.ok()) return request.status();
-    const auto [bytes, reply_bytes] = *request;
-    if (std::min(bytes, reply_bytes) < kMinFloorBodyBytes) {
-      return absl::InvalidArgumentError("a body without stamps");
-    }
     const std::span<const uint8_t> body = memory.Received(*request);
-    const std::span<uint8_t> reply = memory.Body(reply_bytes);
-    if (bytes == reply_bytes) {
-      std::memcpy(reply.data(), body.data(), bytes);
-      patterned = 0;
-    } else {
-      if (taken.size() < bytes) taken.resize(bytes);
-      std::memcpy(taken.data(), body.data(), bytes);
-      if (patterned != reply_bytes) FillPattern(reply);
-      patterned = reply_bytes;
-      SetStamps(reply, StampsOf(std::span<const uint8_t>(taken).first(bytes)));
-    }
-    memory.Send({.body_bytes = reply_bytes, .reply_bytes = reply_bytes});
+    std::memcpy(memory.Body(body.size()).data(), body.data(), body.size());
+    memory.Send({.body_bytes = request->body_bytes, .reply_bytes = request->body_bytes});
   }
 }
 
 absl::StatusOr<Measurement> RunShared(SharedMemory& memory, const Workload& workload, pid_t server,
                                       std::chrono::seconds patience) {
-  if (workload.bytes < kMinFloorBodyBytes || workload.bytes > kMaxFloorBodyBytes) {
-    return absl::InvalidArgumentError("the floor moves bodies of 16 B to 64 MiB");
+  if (workload.kind != Case::kLatency || workload.bytes < kMinFloorBodyBytes ||
+      workload.bytes > kMaxFloorBodyBytes) {
+    return absl::InvalidArgumentError("one echo at a time has 16 B to 64 MiB");
   }
   SharedCalls calls(memory, workload, patience);
   Measurement unrecorded;

@@ -1,4 +1,4 @@
-// The floor over shared memory: its server, and its client that runs a workload.
+// The floor of a round trip over shared memory: its server, and its client that runs a workload.
 #ifndef FARCALL_BENCH_FLOOR_SHARED_ECHO_H_
 #define FARCALL_BENCH_FLOOR_SHARED_ECHO_H_
 
@@ -13,13 +13,13 @@
 
 namespace farcall::bench {
 
-// Answers each message, on the calling thread, until none has come for `patience` (OK). A reply of
-// its request's size is the request: it is read to where the reply is sent from.
+// Answers each message with itself, on the calling thread, until none has come for `patience` (OK).
+// It is read to where the reply is sent from.
 absl::Status ServeShared(SharedMemory& memory, std::chrono::seconds patience);
 
-// Runs a workload of one call at a time, whatever its `outstanding`, warm-up first, and returns
-// what it found with the CPU time of this process and of `server`. Replies are copied to memory of
-// this process, compared in full at the start and the end, and by length and stamps always.
+// Runs a latency workload, warm-up first, and returns what it found with the CPU time of this
+// process and of `server`. Replies are copied to memory of this process, compared in full at the
+// start and the end, and by length and stamps always.
 absl::StatusOr<Measurement> RunShared(SharedMemory& memory, const Workload& workload, pid_t server,
                                       std::chrono::seconds patience);
 

@@ -7,13 +7,10 @@
 #include <cerrno>
 #include <system_error>
 
-#include "farcall/bench/measure/clock.h"
+#include "farcall/bench/floor/spin.h"
 
 namespace farcall::bench {
 namespace {
-
-// Reading the clock costs as much as hundreds of looks at the line.
-constexpr int kLooksPerClockRead = 4096;
 
 absl::Status Failed(const char* what) {
   return absl::UnavailableError(std::string(what) + ": " +
@@ -57,16 +54,9 @@ void SharedMemory::Send(const FloorHeader& header) {
 
 absl::StatusOr<FloorHeader> SharedMemory::Await(std::chrono::seconds patience) {
   const Direction::Line& line = Of(!serving_).line;
-  uint64_t give_up_ns = 0;
-  for (int looks = 1; line.number.load(std::memory_order_acquire) == received_; ++looks) {
-    if (looks % kLooksPerClockRead != 0) continue;
-    const uint64_t now_ns = NowNs();
-    if (give_up_ns == 0) {
-      give_up_ns = now_ns + static_cast<uint64_t>(std::chrono::nanoseconds(patience).count());
-    }
-    if (now_ns > give_up_ns) {
-      return absl::DeadlineExceededError("the other end of the shared memory is silent");
-    }
+  const auto came = [&] { return line.number.load(std::memory_order_acquire) != received_; };
+  if (!SpinUntil(came, patience)) {
+    return absl::DeadlineExceededError("the other end of the shared memory is silent");
   }
   ++received_;
   const FloorHeader header = line.header;

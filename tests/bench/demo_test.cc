@@ -27,7 +27,7 @@ Run Demo(const std::string& arguments) {
 TEST_CASE("--help explains every argument") {
   const Run run = Demo("--help");
   CHECK(run.exit_status == 0);
-  for (const char* argument : {"--load", "--quick", "--json FILE", "--help"}) {
+  for (const char* argument : {"--load", "--quick", "--no-peers", "--json FILE", "--help"}) {
     CHECK(run.output.find(argument) != std::string::npos);
   }
 }

@@ -17,8 +17,10 @@
 #include "farcall/bench/floor/message.h"
 #include "farcall/bench/floor/message_reader.h"
 #include "farcall/bench/floor/server.h"
+#include "farcall/bench/floor/shared_bulk.h"
 #include "farcall/bench/floor/shared_echo.h"
 #include "farcall/bench/floor/shared_memory.h"
+#include "farcall/bench/floor/shared_slots.h"
 #include "farcall/bench/floor/stream.h"
 #include "farcall/bench/measure/child_process.h"
 
@@ -70,7 +72,7 @@ TEST_CASE("every workload runs against a server process, in both modes") {
   }
 }
 
-TEST_CASE("every workload of one call at a time runs in shared memory") {
+TEST_CASE("round trips of every size run in shared memory") {
   const absl::StatusOr<ChildProcess> server = ChildProcess::Start(
       {.command = {FARCALL_FLOOR_SERVER, "shm"}, .core = {}, .ready_prefix = "listening on "});
   REQUIRE(server.ok());
@@ -78,10 +80,8 @@ TEST_CASE("every workload of one call at a time runs in shared memory") {
   REQUIRE(memory.ok());
   for (const Workload& workload :
        {Short(Case::kLatency, 16, 1), Short(Case::kLatency, 48, 1), Short(Case::kLatency, 49, 1),
-        Short(Case::kLatency, 1 << 20, 1), Short(Case::kBulkRequest, 1 << 20, 8),
-        Short(Case::kBulkReply, 1 << 20, 8), Short(Case::kBulkReply, 32, 8),
-        Short(Case::kLatency, 32, 1)}) {
-    CAPTURE(NameOf(workload.kind), workload.bytes);
+        Short(Case::kLatency, 1 << 20, 1), Short(Case::kLatency, 32, 1)}) {
+    CAPTURE(workload.bytes);
     const absl::StatusOr<Measurement> measurement =
         RunShared(*memory, workload, server->pid(), seconds(10));
     REQUIRE(measurement.ok());
@@ -123,6 +123,107 @@ TEST_CASE("a wrong answer in shared memory is counted, a missing one ends the ru
     // A byte between the stamps is seen where replies are compared in full.
     CHECK(measurement->errors == (spoiled == 0 || spoiled == 31 ? 2 : 1));
     CHECK_FALSE(measurement->first_error.empty());
+  }
+}
+
+TEST_CASE("bulk workloads run in shared slots, as many calls at once as there are slots") {
+  for (const Workload& workload :
+       {Short(Case::kBulkRequest, 16, 8), Short(Case::kBulkRequest, 17, 1),
+        Short(Case::kBulkRequest, 5000, 3), Short(Case::kBulkRequest, 1 << 20, 8),
+        Short(Case::kBulkReply, 16, 8), Short(Case::kBulkReply, 17, 1),
+        Short(Case::kBulkReply, 5000, 64), Short(Case::kBulkReply, 1 << 20, 8)}) {
+    CAPTURE(NameOf(workload.kind), workload.bytes, workload.outstanding);
+    const SharedSlots::Shape shape{.slots = static_cast<size_t>(workload.outstanding),
+                                   .body_bytes = workload.bytes};
+    const absl::StatusOr<ChildProcess> server = ChildProcess::Start(
+        {.command = {FARCALL_FLOOR_SERVER, "shm-bulk", std::to_string(shape.slots),
+                     std::to_string(shape.body_bytes)},
+         .core = {},
+         .ready_prefix = "listening on "});
+    REQUIRE(server.ok());
+    absl::StatusOr<SharedSlots> slots = SharedSlots::Open(server->ready_line(), shape);
+    REQUIRE(slots.ok());
+    const absl::StatusOr<Measurement> measurement =
+        RunBulk(*slots, workload, server->pid(), seconds(10));
+    REQUIRE(measurement.ok());
+    CHECK(measurement->latency.count() > 0);
+    CHECK(measurement->first_error.empty());
+    CHECK(measurement->errors == 0);
+    CHECK(measurement->elapsed_ns >= 20'000'000);
+    CHECK(measurement->cpu_ns > 0);
+  }
+}
+
+// A server in this process that answers `answers` calls of a run with 2 slots and no measured part:
+// two compared in full, three of the run, two compared in full. `spoil` has its way with a reply.
+absl::StatusOr<Measurement> RunBulkAgainst(
+    int answers, const std::function<void(uint64_t, std::span<uint8_t>)>& spoil) {
+  const SharedSlots::Shape shape{.slots = 2, .body_bytes = 1000};
+  absl::StatusOr<SharedSlots> ours = SharedSlots::Create(shape);
+  REQUIRE(ours.ok());
+  absl::StatusOr<SharedSlots> theirs = SharedSlots::Open(ours->path(), shape);
+  REQUIRE(theirs.ok());
+  std::thread server([&] {
+    for (uint64_t call = 1; call <= static_cast<uint64_t>(answers); ++call) {
+      const absl::StatusOr<SharedSlots::Word> request = ours->AwaitRequest(call, seconds(10));
+      if (!request.ok()) return;
+      const std::span<uint8_t> reply = ours->Body(call, request->header.reply_bytes);
+      FillPattern(reply);
+      SetStamps(reply, request->stamps);
+      spoil(call, reply);
+      const auto bytes = static_cast<uint32_t>(reply.size());
+      ours->SendReply(call, {{.body_bytes = bytes, .reply_bytes = bytes}, request->stamps});
+    }
+  });
+  Workload workload = Short(Case::kBulkReply, shape.body_bytes, 2);
+  workload.warm_up = workload.duration = {};
+  absl::StatusOr<Measurement> measurement = RunBulk(*theirs, workload, getpid(), seconds(1));
+  server.join();
+  return measurement;
+}
+
+TEST_CASE("a wrong bulk reply in shared slots is counted, a missing one ends the run") {
+  SECTION("honest") {
+    const absl::StatusOr<Measurement> measurement =
+        RunBulkAgainst(7, [](uint64_t, std::span<uint8_t>) {});
+    REQUIRE(measurement.ok());
+    CHECK(measurement->errors == 0);
+  }
+  SECTION("missing") {
+    const absl::Status status = RunBulkAgainst(6, [](uint64_t, std::span<uint8_t>) {}).status();
+    CHECK(absl::IsDeadlineExceeded(status));
+  }
+  SECTION("stamps are looked at always, the rest of the first two and the last two replies") {
+    const size_t spoiled = GENERATE(size_t{0}, size_t{500}, size_t{999});
+    CAPTURE(spoiled);
+    const absl::StatusOr<Measurement> measurement =
+        RunBulkAgainst(7, [&](uint64_t, std::span<uint8_t> reply) { reply[spoiled] ^= 1; });
+    REQUIRE(measurement.ok());
+    CHECK(measurement->errors == (spoiled == 500 ? 4 : 7));
+    CHECK_FALSE(measurement->first_error.empty());
+  }
+}
+
+TEST_CASE("shared slots refuse shapes and lengths that cannot be") {
+  for (const SharedSlots::Shape& shape : {SharedSlots::Shape{0, 16},
+                                          {SharedSlots::kMaxSlots + 1, 16},
+                                          {1, 15},
+                                          {1, size_t{1} << 30}}) {
+    CHECK(absl::IsInvalidArgument(SharedSlots::Create(shape).status()));
+  }
+  const absl::StatusOr<SharedSlots> made = SharedSlots::Create({.slots = 2, .body_bytes = 100});
+  REQUIRE(made.ok());
+  const absl::StatusOr<SharedSlots> other =
+      SharedSlots::Open(made->path(), {.slots = 3, .body_bytes = 100});
+  CHECK(absl::IsInvalidArgument(other.status()));
+  for (const FloorHeader header :
+       {FloorHeader{0, 16}, FloorHeader{16, 0}, FloorHeader{101, 16}, FloorHeader{16, 101}}) {
+    absl::StatusOr<SharedSlots> theirs =
+        SharedSlots::Open(made->path(), {.slots = 2, .body_bytes = 100});
+    REQUIRE(theirs.ok());
+    static uint64_t call = 0;
+    theirs->SendRequest(++call, {header, {}});
+    CHECK(absl::IsInvalidArgument(theirs->AwaitRequest(call, seconds(1)).status()));
   }
 }
 

@@ -51,15 +51,17 @@ class Room:
 
 
 ANY_LIBRARY = [r".*"]
+# What the devices of transports/rdma/ know of it.
+DEVICE = r"transports/rdma/(device|fork_guard)\.h"
 # The first room whose pattern matches a file judges it.
 ROOMS = [
     Room(r"rpc/.*", [r"rpc/.*"], [ASIO, ABSL, FLATBUFFERS]),
     Room(r"transports/dial\.(h|cc)", [r"rpc/.*", r"transports/.*"], [ASIO, ABSL]),
     Room(r"transports/tcp/.*", [r"rpc/.*", r"transports/tcp/.*"], [ASIO, ABSL], sockets=True),
-    Room(r"transports/rdma/verbs/.*", [r"rpc/.*", r"transports/rdma/.*"], [ASIO, ABSL],
+    Room(r"transports/rdma/verbs/.*", [r"rpc/.*", DEVICE, r"transports/rdma/verbs/.*"], [ABSL],
          sockets=True, verbs=True),
     Room(r"transports/rdma/softnic/.*",
-         [r"rpc/.*", r"transports/rdma/device\.h", r"transports/rdma/softnic/.*"], [ABSL],
+         [r"rpc/.*", DEVICE, r"transports/rdma/softnic/.*"], [ABSL],
          sockets=True),
     *[Room(rf"transports/{room}/.*", [r"rpc/.*", rf"transports/{room}/.*"], [ASIO, ABSL])
       for room in ("loopback", "faulty", "rdma")],

@@ -14,7 +14,7 @@ namespace farcall {
 // The id that a table gave is the session's to know: the test looks where it does, in the frame.
 class TableCall final : public ClientCall {
  public:
-  TableCall() : ClientCall(PreparedCall()) {}
+  TableCall() : ClientCall(0, PreparedCall()) {}
 
  private:
   void OnDone(absl::Status&& /*status*/, Message&& /*reply*/) override {}

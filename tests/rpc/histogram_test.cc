@@ -37,6 +37,18 @@ void ExpectSameAsSorting(const std::vector<uint64_t>& samples) {
     const double tolerance = expected / static_cast<double>(2 * Histogram<kBits>::kSubBuckets);
     CHECK(std::abs(histogram.Quantile(fraction) - expected) <= tolerance);
   }
+
+  Histogram<kBits> again;
+  uint64_t last = 0;
+  histogram.ForEach([&](uint64_t value, uint64_t count) {
+    CHECK((again.count() == 0 || value > last));
+    last = value;
+    for (uint64_t i = 0; i < count; ++i) again.Record(value);
+  });
+  CHECK(again.count() == samples.size());
+  for (const double fraction : {0.0, 0.25, 0.5, 0.999, 1.0}) {
+    CHECK(again.Quantile(fraction) == histogram.Quantile(fraction));
+  }
 }
 
 void ExpectSameAsSorting(const std::vector<uint64_t>& samples) {

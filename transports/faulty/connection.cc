@@ -84,6 +84,11 @@ void FaultyConnection::Pass(Held held) {
   passed.inner_ticket = inner_->Send(
       std::move(held.message),
       [this, ticket = held.ticket](SendResult result) { OnInnerDone(ticket, std::move(result)); });
+  if (passed.inner_ticket != 0) return;
+  Passed left = std::move(passed_.extract(held.ticket).mapped());
+  pending_bytes_ -= left.bytes;
+  EndSend(held.ticket, std::move(left.done), {absl::OkStatus(), /*sent=*/true, {}},
+          dice_.Wait(plan_.done));
 }
 
 void FaultyConnection::ReleaseDue() {
@@ -172,6 +177,7 @@ Admission FaultyConnection::Admit(Ticket ticket, std::span<const std::byte> head
 }
 
 void FaultyConnection::OnMessage(Ticket ticket, Message&& message) {
+  if (shut_) return;  // it was cut when this one was admitted
   const TimePoint due = DeliveryTime(message.payload_bytes());
   Delivery delivery{Delivery::Kind::kMessage, ticket, std::move(message), {}};
   if (due > loop_.now() || !inbox_.empty()) {

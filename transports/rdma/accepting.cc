@@ -36,8 +36,9 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
 
   // `crowded`: too many are here already.
   void Answer(ConnectionEvent event, bool crowded) {
+    const std::shared_ptr<Device> own = event.request->device();
     absl::StatusOr<std::shared_ptr<LoopDevice>> device =
-        LoopDevice::Of(loop_, accepting_->device());
+        LoopDevice::Of(loop_, own != nullptr ? own : accepting_->device());
     absl::Status answered = device.ok() ? TryAnswer(event, *device, crowded) : device.status();
     if (answered.ok()) return;
     if (LogEnabled(LogLevel::kWarning)) {

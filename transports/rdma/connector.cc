@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -17,6 +19,12 @@
 
 namespace farcall::rdma {
 namespace {
+
+// Without the zeros that a connection manager puts behind it.
+std::string_view Reason(std::span<const std::byte> private_data) {
+  const std::string_view text = AsView(private_data);
+  return text.substr(0, text.find_last_not_of('\0') + 1);
+}
 
 class Connector final : public std::enable_shared_from_this<Connector>, public ConnectionOwner {
  public:
@@ -45,6 +53,7 @@ class Connector final : public std::enable_shared_from_this<Connector>, public C
   void Resolve();
   absl::Status StartResolving();
   void OnEvent(ConnectionEvent& event) override;
+  absl::Status FollowRoute();
   void OnResolved();
   void OnEstablished(const ConnectionEvent& event);
   void OnAlarm();
@@ -107,9 +116,9 @@ void Connector::OnEvent(ConnectionEvent& event) {
       return OnEstablished(event);
     case ConnectionEvent::Kind::kRejected:
       return Fail(absl::UnavailableError(absl::StrCat(
-          "the server refused the connection: ", event.private_data.empty()
+          "the server refused the connection: ", Reason(event.private_data).empty()
                                                      ? "it does not say why"
-                                                     : Printable(AsView(event.private_data)))));
+                                                     : Printable(Reason(event.private_data)))));
     case ConnectionEvent::Kind::kConnectRequest:
       return;
     default:
@@ -118,8 +127,22 @@ void Connector::OnEvent(ConnectionEvent& event) {
   }
 }
 
+// To the device that the route leads through.
+absl::Status Connector::FollowRoute() {
+  const std::shared_ptr<Device> device = id_->device();
+  if (device == nullptr || device == device_->shared_device()) return absl::OkStatus();
+  absl::StatusOr<std::shared_ptr<LoopDevice>> loop_device = LoopDevice::Of(loop_, device);
+  if (!loop_device.ok()) return loop_device.status();
+  device_->Forget(*id_);
+  absl::Status moved = id_->MoveTo((*loop_device)->channel());
+  device_ = *std::move(loop_device);
+  device_->Watch(*id_, *this);
+  return moved;
+}
+
 void Connector::OnResolved() {
   if (id_ == nullptr) return;
+  if (absl::Status followed = FollowRoute(); !followed.ok()) return Fail(std::move(followed));
   doing_ = "no answer: is the server's process stopped, or busy?";
   ArmFor(settings_->options.connect_timeout);
   absl::StatusOr<std::shared_ptr<Wire>> wire =

@@ -49,6 +49,11 @@ struct Capabilities {
   // Register takes Access::remote_read for memory of any origin. Without it only Allocate does, and
   // a peer is bounded by the mapping: only a protection domain a connection keeps peers apart.
   bool remote_read_anywhere = false;
+  // The peer's device acknowledges what it took: the completion of a SEND says that the peer has
+  // it, a SEND that finds no receive waits as rnr_retry says, and what fails over there fails here
+  // with its kRemote… status. Without (iWARP) a SEND completes when it is on its way, and whatever
+  // fails over there may be kFlushed here, or nothing but the end of the connection.
+  bool acknowledges = true;
 };
 
 // Local read is always given.
@@ -80,7 +85,8 @@ class MemoryRegion {
 };
 
 // A type-2 memory window: a remote key for a part of a region, bound and invalidated by requests of
-// one queue pair. Its users are on that queue pair's thread.
+// one queue pair. Its users are on that queue pair's thread. One that is bound is destroyed before
+// the queue pair: adapters refuse, or wait, to destroy that.
 class MemoryWindow {
  public:
   virtual ~MemoryWindow() = default;
@@ -196,7 +202,7 @@ class QueuePair {
   // reach the peer before an earlier READ has taken its bytes: await the READ before telling
   // anybody. Not OK: the first `posted` requests were taken and no others. RESOURCE_EXHAUSTED: the
   // send queue is full; FAILED_PRECONDITION: not yet ready to send; INVALID_ARGUMENT: more
-  // segments, inline bytes or length than granted.
+  // segments, inline bytes or length than granted, or a BIND to a region of another domain.
   virtual absl::Status PostSend(std::span<const SendRequest> requests, size_t& posted) = 0;
   // The same for receives, from INIT on. A message takes one, and must fit.
   virtual absl::Status PostReceive(std::span<const ReceiveRequest> requests, size_t& posted) = 0;
@@ -228,6 +234,9 @@ struct ConnectionParameters {
 class ConnectionId {
  public:
   virtual ~ConnectionId() = default;
+  // The device that the connection goes through, from kResolved or kConnectRequest on: on a machine
+  // with several adapters the route says which. Null: the one that was asked.
+  virtual std::shared_ptr<class Device> device() const { return nullptr; }
   // On a resolved id or a request, once. `domain` and the queues are of the id's device.
   virtual absl::StatusOr<std::unique_ptr<QueuePair>> CreateQueuePair(
       ProtectionDomain& domain, const QueuePairOptions& options) = 0;
@@ -239,8 +248,8 @@ class ConnectionId {
   virtual absl::Status Reject(std::span<const std::byte> private_data) = 0;
   // Ends an established connection: both queue pairs go to ERR, both sides see kDisconnected.
   virtual void Disconnect() = 0;
-  // Where its coming events go, if not to the listener's channel: before Accept. Called by the
-  // thread of the new channel, which has the id from then on.
+  // Where its coming events go, if not to the channel that it was made on: before Connect or
+  // Accept. Called by the thread of the new channel, which has the id from then on.
   virtual absl::Status MoveTo(class EventChannel& channel) = 0;
   virtual std::string peer() const = 0;  // for people
 };
@@ -265,7 +274,7 @@ struct ConnectionEvent {
   ConnectionId* id = nullptr;  // whose event; null for kConnectRequest
   AddressListener* listener = nullptr;
   std::unique_ptr<ConnectionId> request;
-  // kConnectRequest, kEstablished (active side), kRejected. Bytes of the peer.
+  // kConnectRequest, kEstablished (active side), kRejected. Bytes of the peer; zeros may follow.
   std::vector<std::byte> private_data;
   // kConnectRequest, kEstablished: READs that the peer wants to have on their way to here, and
   // READs that it can serve.

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 
@@ -41,7 +42,7 @@ constexpr size_t kBodyKeyAt = 48;
 constexpr size_t kAttachmentKeyAt = 52;
 static_assert(kAttachmentKeyAt + sizeof(uint32_t) == kEnvelopeBytes + kOfferBytes);
 
-absl::Status Broken(std::string_view rule, uint64_t number) {
+ABSL_ATTRIBUTE_COLD absl::Status Broken(std::string_view rule, uint64_t number) {
   return absl::InvalidArgumentError(absl::StrCat(Absl(rule), ", not ", number));
 }
 
@@ -49,14 +50,6 @@ absl::Status CheckRange(std::string_view name, uint32_t value, uint32_t low, uin
   if (value >= low && value <= high) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(Absl(name), " of a side is ", low, " to ", high, ", not ", value));
-}
-
-constexpr size_t Aligned(size_t at) {
-  return (at + kBufferAlignment - 1) & ~(kBufferAlignment - 1);
-}
-
-size_t HeadAt(Kind kind) {
-  return kind == Kind::kRts ? kEnvelopeBytes + kOfferBytes : kEnvelopeBytes;
 }
 
 absl::Status CheckSizes(const Envelope& envelope) {
@@ -194,21 +187,6 @@ absl::Status DecodeParameters(std::span<const std::byte> bytes, Parameters& para
     status = CheckRange("the number of transfers", parameters.max_transfers, 1, kMaxTransfers);
   }
   return status;
-}
-
-Layout LayoutOf(Kind kind, size_t head, MessageSizes sizes) {
-  Layout layout;
-  layout.head = HeadAt(kind);
-  layout.end = layout.head + head;
-  if (kind != Kind::kMessage) {
-    layout.body = layout.attachment = layout.end;
-    return layout;
-  }
-  layout.body = Aligned(layout.end);
-  if (sizes.body != 0) layout.end = layout.body + sizes.body;
-  layout.attachment = Aligned(layout.end);
-  if (sizes.attachment != 0) layout.end = layout.attachment + sizes.attachment;
-  return layout;
 }
 
 std::optional<Layout> EagerLayout(size_t head, MessageSizes sizes, uint32_t receive_bytes) {

@@ -85,7 +85,23 @@ struct Layout {
 
 // The layout of a message, or of an RTS, whose payload is elsewhere.
 // Precondition: head <= kMaxHeadBytes; for a MESSAGE: its payload is at most kMaxReceiveBytes.
-Layout LayoutOf(Kind kind, size_t head, MessageSizes sizes);
+constexpr Layout LayoutOf(Kind kind, size_t head, MessageSizes sizes) {
+  const auto aligned = [](size_t at) {
+    return (at + kBufferAlignment - 1) & ~(kBufferAlignment - 1);
+  };
+  Layout layout;
+  layout.head = kind == Kind::kRts ? kEnvelopeBytes + kOfferBytes : kEnvelopeBytes;
+  layout.end = layout.head + head;
+  if (kind != Kind::kMessage) {
+    layout.body = layout.attachment = layout.end;
+    return layout;
+  }
+  layout.body = aligned(layout.end);
+  if (sizes.body != 0) layout.end = layout.body + sizes.body;
+  layout.attachment = aligned(layout.end);
+  if (sizes.attachment != 0) layout.end = layout.attachment + sizes.attachment;
+  return layout;
+}
 
 // The layout of a MESSAGE if it fits a receive buffer of `receive_bytes` (at most
 // kMaxReceiveBytes). Any sizes.

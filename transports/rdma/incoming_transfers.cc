@@ -75,21 +75,26 @@ std::optional<IncomingTransfers::Wanted> IncomingTransfers::WantsMemory() {
 }
 
 void IncomingTransfers::Memory(uint32_t transfer) {
-  Handle(transfers_.find(transfer), Event::kMemory, absl::OkStatus());
+  const auto at = transfers_.find(transfer);
+  if (!at->second.small()) starved_since_.reset();
+  Handle(at, Event::kMemory, absl::OkStatus());
 }
 
-bool IncomingTransfers::NoMemory(uint32_t transfer) {
+bool IncomingTransfers::NoMemory(uint32_t transfer, TimePoint now) {
   const auto at = transfers_.find(transfer);
-  if (!at->second.small()) return false;
+  if (!at->second.small()) {
+    if (!starved()) starved_since_ = now;
+    return false;
+  }
   Handle(at, Event::kNoMemory, NoMemoryFor(at->second.sizes, "the receive pool is used up"));
   return true;
 }
 
 void IncomingTransfers::ExpireWaiting(TimePoint now) {
   // The oldest is the first.
-  while (!large_waiting_.empty()) {
+  while (starved()) {
     const auto at = transfers_.find(large_waiting_.begin()->second);
-    if (now - at->second.since <= limits_.max_memory_wait) return;
+    if (now - std::max(at->second.since, *starved_since_) <= limits_.max_memory_wait) return;
     Handle(at, Event::kNoMemory, NoMemoryFor(at->second.sizes, "the receive pool stayed used up"));
   }
 }
@@ -178,6 +183,7 @@ void IncomingTransfers::Enter(Table::iterator at, State to) {
   auto& [id, transfer] = *at;
   if (transfer.state == State::kWaiting) {
     (transfer.small() ? small_waiting_ : large_waiting_).erase({transfer.ticket, id});
+    if (large_waiting_.empty()) starved_since_.reset();
   }
   transfer.state = to;
   if (to != State::kEnded) return;

@@ -3,8 +3,9 @@
 // connection lives. Pure: it is told what happened and says what to do; the table of transfer.h
 // says when.
 //
-// Memory to receive into is taken when there is some: small payloads get it at once or are given
-// up, for later small messages wait for them; large ones wait in a queue, for a bounded time.
+// Memory to receive into is taken when a payload is about to be read: small ones get it at once or
+// are given up, for later small messages wait for them; large ones wait in a queue, for their turn
+// (ReadQueue::MayBegin) and, a bounded time, for memory.
 //
 // Not thread-safe: it belongs to the connection's driver.
 
@@ -75,9 +76,11 @@ class IncomingTransfers {
   void Memory(uint32_t transfer);
   // There was none for the one that was asked for: a small one is given up, a large one waits.
   // False: asking again helps only when memory came back.
-  bool NoMemory(uint32_t transfer);
-  // Gives those up that have waited too long for memory. Now and then.
+  bool NoMemory(uint32_t transfer, TimePoint now);
+  // Gives those up that have waited too long while there was no memory. Now and then, while some
+  // are starved: a transfer that waits for its turn alone does so for as long as it takes.
   void ExpireWaiting(TimePoint now);
+  bool starved() const { return starved_since_.has_value(); }
 
   // As Connection::Abandon. False: `ticket` is none of these.
   bool Abandon(Ticket ticket, const absl::Status& status);
@@ -142,6 +145,7 @@ class IncomingTransfers {
   absl::flat_hash_map<Ticket, uint32_t> by_ticket_;  // those not told of yet
   // Those that want memory, in order of their tickets.
   absl::btree_set<std::pair<Ticket, uint32_t>> small_waiting_, large_waiting_;
+  std::optional<TimePoint> starved_since_;  // there is no memory for large ones
   Actions actions_;
 };
 

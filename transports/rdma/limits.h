@@ -44,23 +44,37 @@ inline constexpr uint32_t kMaxTransfers = 1 << 16;
 
 // ---- this side alone ----
 
-inline constexpr uint32_t kDefaultReceiveDepth = 64;
+// 64 calls under way, a usual limit, and some for what lies between a receive and the news of it.
+inline constexpr uint32_t kDefaultReceiveDepth = 80;
 inline constexpr uint32_t kDefaultReceiveBytes = 8 << 10;
 inline constexpr uint32_t kDefaultTransfers = 1024;  // as TransportLimits::max_transfers
 
 // A READ asks for this much: large enough that its fixed cost is lost in the noise, small enough
 // that what comes after it does not wait long (at 10 GB/s, 26 us).
 inline constexpr uint32_t kDefaultChunk = 256 << 10;
+// READs of large payloads that are out ask for this much together, or for two chunks: what a link
+// of 400 Gbit/s carries in 20 us. Beyond it nothing gets faster, and more payloads have memory.
+inline constexpr uint32_t kReadAhead = 1 << 20;
+// A large payload reads this much before the next one begins. Most are over then, and their memory
+// is used again while it is in the cache: 1 MiB payloads, eight at once, arrive 1.4 times as fast
+// as when all are read side by side. The others wait for 0.2 ms of a memcpy.
+inline constexpr uint32_t kFirstTurnBytes = 2 << 20;
 // What any device reads in one go.
 inline constexpr uint32_t kMaxChunk = uint32_t{1} << 30;
 
 // Slots of a connection's send queue: its SENDs, READs, BINDs and invalidations that have not
-// completed. With twice the default receive depth of the peer, credits run out first.
+// completed. With the default receive depth of the peer, credits run out first, for all but
+// the last kSignalInterval are known to have completed.
 inline constexpr uint32_t kSendDepth = 128;
 // At least one in so many requests asks for a completion, and so gives their slots back: rarely
 // enough to cost nothing, early enough that the queue is never full of silent ones.
 inline constexpr uint32_t kSignalInterval = 32;
 static_assert(kSignalInterval <= kSendDepth / 4);
+static_assert(kDefaultReceiveDepth + kSignalInterval <= kSendDepth);
+
+// Requests that are posted with one doorbell: enough that its cost does not count, and few enough
+// that they stay in the nearest cache and the peer does not wait long for the first.
+inline constexpr size_t kMaxBatch = 16;
 
 // In front of each slot, for the envelope and a small head; or for all of a small message.
 inline constexpr size_t kFrontBytes = 256;

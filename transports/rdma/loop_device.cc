@@ -137,9 +137,11 @@ void LoopDevice::Handle(size_t count) {
 void LoopDevice::CheckQueue(const std::shared_ptr<LoopQueue>& queue) {
   const absl::Status status = queue->queue->status();
   if (status.ok()) return;
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): `queue` goes with its last user
+  const std::shared_ptr<LoopQueue> keep = queue;
   for (size_t place = 0; place < places_.size(); ++place) {
     const auto worker = places_[place].worker;
-    if (worker != nullptr) worker->OnQueueDead(*queue, status);
+    if (worker != nullptr) worker->OnQueueDead(*keep, status);
   }
 }
 

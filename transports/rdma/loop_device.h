@@ -94,12 +94,6 @@ class LoopDevice final : public std::enable_shared_from_this<LoopDevice>,
   EventChannel& channel() { return *channel_; }
   IdleMemory& idle_memory() { return idle_memory_; }
   LogThrottle& warnings() { return warnings_; }
-  // For the list of work requests that is being gathered; empty in between.
-  std::vector<SendRequest>& batch() { return batch_; }
-  // kFrontBytes for the next request of the list, if the device copies them before it returns.
-  std::span<std::byte> inline_front() {
-    return std::span(inline_fronts_).subspan(batch_.size() % kSendDepth * kFrontBytes, kFrontBytes);
-  }
 
   // A queue with room for `depth` more completions, which are promised until GiveBack.
   absl::StatusOr<std::shared_ptr<LoopQueue>> TakeQueue(uint32_t depth);
@@ -163,9 +157,7 @@ class LoopDevice final : public std::enable_shared_from_this<LoopDevice>,
   absl::flat_hash_map<const ConnectionId*, ConnectionOwner*> owners_;
 
   EndOfTurn end_of_turn_{*this};
-  std::shared_ptr<LoopDevice> keep_;  // until Run
-  std::vector<SendRequest> batch_;
-  alignas(kBufferAlignment) std::array<std::byte, kSendDepth * kFrontBytes> inline_fronts_{};
+  std::shared_ptr<LoopDevice> keep_;                         // until Run
   std::array<Completion, kCompletionsPerPoll> completions_;  // of one poll, reused
   IdleMemory idle_memory_;
   LogThrottle warnings_;

@@ -164,9 +164,10 @@ class Road {
     message.body = *std::move(body);
     std::ranges::fill(message.head.Resize(kHeadBytes), std::byte{0});
     awaited_ = 2;
-    client_->Send(std::move(message), [this](SendResult result) {
+    const auto ended = [this](const SendResult& result) {
       if (result.status.ok()) OnStep();
-    });
+    };
+    if (client_->Send(std::move(message), ended) == 0) --awaited_;  // the reply cannot be here yet
   }
   // It was received, or it ended at the sender.
   void OnStep() {

@@ -40,11 +40,8 @@ class Outbox {
 
   // Contract's Send. A message that does not fit has ended.
   Ticket Push(Message&& message, SendDone&& done);
-  // One that did not wait has left.
-  Ticket Sent(SendDone&& done) {
-    EndSent(std::move(done));
-    return ++last_ticket_;
-  }
+  // One that did not wait has left: it has a ticket that nobody needs.
+  void SkipTicket() { ++last_ticket_; }
   // Ends a message unsent.
   Ticket Reject(Message&& message, SendDone&& done, absl::Status status);
   // Contract's Withdraw. False: it does not wait here.

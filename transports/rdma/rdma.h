@@ -44,7 +44,7 @@ enum class RdmaIsolation : uint8_t {
 struct RdmaOptions {
   // Receive buffers that are posted, 4 to 32768, each of eager_bytes and an envelope. The peer can
   // have so many messages on their way. They take depth x size x 1.25 bytes.
-  uint32_t receive_depth = 64;
+  uint32_t receive_depth = 80;
   // A message whose payload is no larger is sent into a posted receive of the peer, if that is
   // large enough; of a larger one only the head, and the peer reads the payload by itself. At most
   // 1 MiB less an envelope; a multiple of 64.

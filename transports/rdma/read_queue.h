@@ -2,14 +2,17 @@
 //
 // A device has a few READs out at once (the smaller of its own initiator depth and what the peer's
 // responder has resources for), each of at most a chunk; the rest waits here. Small payloads go
-// first, in their order, for small messages are never held up by large ones; large ones take turns,
-// a chunk each.
+// first, in their order, for small messages are never held up by large ones. Large ones begin one
+// after the other: MayBegin says when, so that memory is not taken for payloads whose bytes would
+// only come later. What is larger than the first turn then takes turns, a chunk each; those and the
+// one that begins have every other READ.
 //
 // Not thread-safe: it belongs to the connection's driver.
 
 #ifndef FARCALL_TRANSPORTS_RDMA_READ_QUEUE_H_
 #define FARCALL_TRANSPORTS_RDMA_READ_QUEUE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +40,13 @@ class ReadQueue {
  public:
   // Both at least 1.
   explicit ReadQueue(uint32_t depth, uint32_t chunk_bytes = kDefaultChunk)
-      : depth_(depth), chunk_bytes_(chunk_bytes) {}
+      : depth_(depth),
+        chunk_bytes_(chunk_bytes),
+        large_depth_(std::min(depth, std::max<uint32_t>(2, kReadAhead / chunk_bytes))) {}
+
+  // Whether READs of a large payload that is added now would be posted before those of one that is
+  // added later. Until then it is best not added.
+  bool MayBegin() const { return beginning_.empty(); }
 
   // Queues all bytes of `transfer`, which has some and is not here yet.
   void Add(uint32_t transfer, const ReadSegments& segments);
@@ -67,7 +76,8 @@ class ReadQueue {
  private:
   struct Transfer {
     uint32_t id = 0;
-    ReadSegments left;  // not posted yet
+    ReadSegments left;    // not posted yet
+    uint64_t posted = 0;  // bytes
     uint32_t out = 0;
     bool small = false;
     bool stopped = false;
@@ -76,11 +86,20 @@ class ReadQueue {
   };
   using List = std::list<Transfer>;
 
+  List& ListOf(const Transfer& transfer);
+  List* NextList();
+
   const uint32_t depth_;
   const uint32_t chunk_bytes_;
+  const uint32_t large_depth_;
   uint32_t out_ = 0;
-  List small_, large_;  // with bytes to post; the front has the next turn
-  List posted_;         // with READs out and nothing to post
+  uint32_t large_out_ = 0;  // of them, of large payloads
+  // With bytes to post; the front is next.
+  List small_;
+  List beginning_;                   // large ones in their first turn
+  List large_;                       // those that take turns
+  bool beginning_had_last_ = false;  // READ of a large one: large_ has the next
+  List posted_;                      // with READs out and nothing to post
   absl::flat_hash_map<uint32_t, List::iterator> by_id_;
 };
 

@@ -59,6 +59,12 @@ class ReceiveBuffers {
     size_t size = 0;
   };
   void Lend(uint32_t index, Part body, Part attachment, Buffer& body_out, Buffer& attachment_out);
+  // The same of one part, which is not empty.
+  Buffer Lend(uint32_t index, Part part) {
+    lent_[index].out.store(1, std::memory_order_relaxed);
+    ++lent_out_;
+    return LendPart(index, 0, part);
+  }
 
   // Who these buffers are, as BufferSlot::domain says it.
   const void* identity() const { return this; }

@@ -46,6 +46,11 @@ class Windows {
   }
   void Keep(uint32_t transfer, Pair pair) { bound_.emplace(transfer, std::move(pair)); }
   const Pair& Of(uint32_t transfer) const { return bound_.find(transfer)->second; }
+  // All of them go: what was bound is read no more.
+  void Clear() {
+    bound_.clear();
+    spare_.clear();
+  }
   // They are invalid: spare again.
   void Return(uint32_t transfer) {
     const auto found = bound_.find(transfer);

@@ -77,6 +77,7 @@ absl::Status Wire::SetUp() {
   if (!pair.ok()) return pair.status();
   pair_ = *std::move(pair);
   number_ = pair_->number();
+  max_inline_ = pair_->max_inline();
   place_ = device_->Add(shared_from_this());
   for (uint32_t i = 0; i < options.receive_depth; ++i) {
     absl::Status posted = PostReceive(receives_->Take());
@@ -168,7 +169,8 @@ absl::Status Wire::MeetPeer(const ConnectionEvent& event) {
       IncomingTransfers::Limits{.max_open = ours.max_transfers,
                                 .max_announced_bytes = options.limits.max_announced_bytes},
       count_from);
-  reads_.emplace(depth, options.chunk_bytes);
+  reads_.emplace(
+      depth, static_cast<uint32_t>(std::min<uint64_t>(options.chunk_bytes, can.max_read_bytes)));
   return absl::OkStatus();
 }
 
@@ -404,6 +406,7 @@ void Wire::DestroyQueuePair() {
     device_->Forget(*id_);
     id_->Disconnect();
   }
+  if (windows_.has_value()) windows_->Clear();
   pair_.reset();
   id_.reset();
   number_ = 0;
@@ -411,6 +414,8 @@ void Wire::DestroyQueuePair() {
     device_->GiveBack(std::exchange(queue_, nullptr),
                       SendDepth(device_->device()) + settings_->options.receive_depth);
   }
+  batched_ = 0;
+  sent_.clear();
   slots_.Clear();
   if (outgoing_.has_value()) {
     outgoing_->Destroyed();
@@ -426,7 +431,7 @@ void Wire::DestroyQueuePair() {
 
 void Wire::KeepHouse() {
   if (!live()) return;
-  const bool wants_memory = incoming_->waiting();
+  const bool wants_memory = incoming_->starved();
   if (!wants_memory && outgoing_->zombie_bytes() == 0) return;
   const TimePoint when = loop_.now() + (wants_memory ? kMemoryRetry : kZombieCheck);
   if (housekeeping_timer_.armed() && housekeeping_timer_.deadline() <= when) return;

@@ -5,11 +5,13 @@
 // wire_send.cc: what leaves; wire_transfers.cc: rendezvous, both ways.
 //
 // Everything runs on the driver of the loop. Callbacks of the user run from completions (messages
-// that are here), from Flush at the end of the turn, and from Resume.
+// that are here, payloads that the peer has read), from Flush at the end of the turn, and from
+// Resume.
 
 #ifndef FARCALL_TRANSPORTS_RDMA_WIRE_H_
 #define FARCALL_TRANSPORTS_RDMA_WIRE_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -154,12 +156,14 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   // ---- receiving (wire_receive.cc) ----
   void OnArrival(Arrival arrival);
   void TakeIn(Arrival arrival);
+  void Finish();
   absl::Status PostReceive(uint32_t buffer);
   bool OnMessage(const Envelope& envelope, Arrival arrival);
   absl::Status OnRts(const Envelope& envelope, std::span<const std::byte> received);
   absl::Status TakeHead(std::span<const std::byte> bytes, Message& message);
   absl::Status TakeParts(const Envelope& envelope, const Layout& layout, Arrival arrival,
                          Buffer attachment, Message& message, bool& lent);
+  void CountReceived(const Message& message);
   void Deliver(Ticket ticket, Message&& message);
   void DeliverInOrder();
   void TellAbandoned();
@@ -173,6 +177,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   bool PostMessage(Outbox::Item& item);
   std::optional<Layout> EagerLayoutOf(const Message& message) const;
   absl::Status PostEager(Message& message, const Layout& layout);
+  void PostInline(Message& message, const Layout& layout);
   bool PostOffer(Outbox::Item& item);
   void PostRts(Envelope envelope, const Layout& layout, std::span<const std::byte> head);
   bool EndUnsent(const absl::Status& status);
@@ -196,7 +201,8 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   void PerformOutgoing(OutgoingTransfers::Action& action);
   void PerformIncoming(IncomingTransfers::Action& action);
   void Revoke(uint32_t transfer);
-  void FindMemory();
+  void BeginReading();
+  bool FindMemory();
   absl::Status FindSink(uint32_t transfer, uint64_t bytes, Buffer& part);
   bool FindForeignSink(uint32_t transfer, Buffer& part);
   void StartReads(uint32_t transfer, ReadSegments segments);
@@ -214,6 +220,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   std::unique_ptr<ConnectionId> id_;
   std::unique_ptr<QueuePair> pair_;
   uint32_t number_ = 0;  // of pair_, while there is one
+  uint32_t max_inline_ = 0;
   uint32_t place_ = WorkId::kMaxPlaces;
 
   // Memory.
@@ -242,8 +249,13 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   std::vector<Outbox::Ended> ending_;  // kept for its capacity
   SendSlots slots_;
   Fifo<Control> controls_;
-  Fifo<uint32_t> revokes_;    // transfers whose windows are to be invalidated
-  std::vector<Buffer> sent_;  // inline, of the list that is gathered: freed when it was posted
+  Fifo<uint32_t> revokes_;  // transfers whose windows are to be invalidated
+  // The list that is gathered: at most kMaxBatch requests, until Ring; and of those that are
+  // inline, which the device copies then, what they are made of.
+  std::array<SendRequest, kMaxBatch> batch_;
+  size_t batched_ = 0;
+  std::vector<Buffer> sent_;
+  alignas(kBufferAlignment) std::array<std::byte, kMaxBatch * kFrontBytes> inline_fronts_;
   absl::flat_hash_map<uint32_t, Outbox::Charge> offered_;  // by transfer
   uint32_t sends_;                                         // SENDs, modulo 2^32
   bool speak_first_ = false;                               // the active side's first SEND is due

@@ -63,6 +63,7 @@ void Wire::TakeIn(Arrival arrival) {
   }
   if (!lent) receives_->Return(arrival.buffer);
   if (!status.ok() && !shut_) return Violation(status);
+  if (envelope.kind == Kind::kFin) Finish();
   if (shut_) return;
   // A MESSAGE alone changes nothing that would have to leave.
   if (envelope.kind == Kind::kRts || envelope.kind == Kind::kFin ||
@@ -72,11 +73,31 @@ void Wire::TakeIn(Arrival arrival) {
   }
 }
 
+// What a FIN ends is over before what comes behind it: a peer that sends the next request right
+// after the FIN of a reply finds room for another reply, however much of a batch has arrived.
+void Wire::Finish() {
+  if (shut_) return;
+  Perform();
+  if (!shut_) RunDones();
+}
+
 // True: the message keeps the buffer.
 bool Wire::OnMessage(const Envelope& envelope, Arrival arrival) {
   const std::span<const std::byte> received = receives_->Received(arrival.buffer, arrival.bytes);
   const Layout layout = LayoutOf(Kind::kMessage, envelope.head, envelope.sizes);
   const Ticket ticket = ++last_ticket_;
+  const auto body = static_cast<size_t>(envelope.sizes.body);
+  if (envelope.head <= Head::kInlineBytes && envelope.sizes.attachment == 0 && order_->idle() &&
+      (body == 0 || receives_->may_lend())) {
+    // All of it is here, and nothing can fail.
+    Message message;
+    std::memcpy(message.head.Resize(envelope.head).data(), received.data() + layout.head,
+                envelope.head);
+    if (body != 0) message.body = receives_->Lend(arrival.buffer, {layout.body, body});
+    CountReceived(message);
+    receiver_->OnWhole(ticket, std::move(message));
+    return body != 0;
+  }
   Admission admission =
       receiver_->Admit(ticket, received.subspan(layout.head, envelope.head), envelope.sizes);
   if (shut_ || !admission.refused.ok()) return false;
@@ -179,9 +200,13 @@ absl::Status Wire::OnRts(const Envelope& envelope, std::span<const std::byte> re
 
 // ---- to the receiver ----
 
-void Wire::Deliver(Ticket ticket, Message&& message) {
+void Wire::CountReceived(const Message& message) {
   ++counters_.messages_received;
   counters_.bytes_received += message.head.size() + message.payload_bytes();
+}
+
+void Wire::Deliver(Ticket ticket, Message&& message) {
+  CountReceived(message);
   receiver_->OnMessage(ticket, std::move(message));
 }
 

@@ -38,22 +38,35 @@ Ticket Wire::Send(Message&& message, SendDone&& done) {
   if (message.payload_bytes() > kSmallPayloadBytes) {
     device_->idle_memory().Watch(loop_, send_pool_);
   }
+  Ticket ticket = 0;
+  if (SendAtOnce(message)) {
+    // What was copied of it.
+    message.body.Reset();
+    message.attachment.Reset();
+    if (message.head.spilled_bytes() > 0) message.head = Head();
+    outbox_.SkipTicket();
+  } else {
+    ticket = outbox_.Push(std::move(message), std::move(done));
+  }
   FlushSoon();
-  if (!sent_early_ && SendAtOnce(message)) return outbox_.Sent(std::move(done));
-  return outbox_.Push(std::move(message), std::move(done));
+  return ticket;
 }
 
-// The first small message of a turn is on its way while the turn does what is left to do, and those
-// behind it leave together.
+// The first small message of a turn is on its way while the turn does what is left to do; those
+// behind it leave some at a time, the last of them at the end of the turn.
 bool Wire::SendAtOnce(Message& message) {
-  if (outbox_.Front() != nullptr || !may_send_ || !controls_.empty() || !MaySend(Kind::kMessage) ||
+  if (!may_send_ || !controls_.empty() || !MaySend(Kind::kMessage) ||
       message.head.size() > kMaxHeadBytes) {
     return false;
   }
+  // There may be credits for small ones that wait, too.
+  while (Outbox::Item* const item = outbox_.Front()) {
+    if (!EagerLayoutOf(item->message).has_value() || !PostMessage(*item)) return false;
+    if (!MaySend(Kind::kMessage)) return false;
+  }
   const std::optional<Layout> layout = EagerLayoutOf(message);
   if (!layout.has_value() || !PostEager(message, *layout).ok()) return false;
-  sent_early_ = true;
-  Ring();
+  if (!std::exchange(sent_early_, true)) Ring();
   return true;
 }
 
@@ -69,10 +82,7 @@ void Wire::Flush() {
   if (shut_ || !outgoing_.has_value()) return;
   TellAbandoned();
   Perform();
-  if (!shut_ && incoming_->waiting()) {
-    FindMemory();
-    Perform();
-  }
+  BeginReading();
   if (!shut_ && cause_.ok()) {
     PostAll();
     KeepHouse();
@@ -183,8 +193,9 @@ const MemoryRegion* Wire::UserRegion(UserRegions& regions, const Buffer& part) {
 // copies them before; in front of the next slot; or in `staged` when there are more.
 absl::StatusOr<Wire::Lead> Wire::MakeLead(size_t bytes, bool inlined) {
   Lead lead;
+  if (batched_ == kMaxBatch) Ring();
   if (inlined) {
-    lead.bytes = device_->inline_front();
+    lead.bytes = std::span(inline_fronts_).subspan(batched_ * kFrontBytes, kFrontBytes);
     return lead;
   }
   if (bytes <= kFrontBytes) {
@@ -203,7 +214,11 @@ absl::StatusOr<Wire::Lead> Wire::MakeLead(size_t bytes, bool inlined) {
 // In up to two pieces: what is put together here, and the last part where it lies. An inline SEND
 // takes it from anywhere, for the device copies it at once. Not OK: nothing has changed.
 absl::Status Wire::PostEager(Message& message, const Layout& layout) {
-  const bool inlined = layout.end <= pair_->max_inline();
+  const bool inlined = layout.end <= max_inline_;
+  if (inlined && message.attachment.empty()) {
+    PostInline(message, layout);
+    return absl::OkStatus();
+  }
   Buffer& last = !message.attachment.empty() ? message.attachment : message.body;
   const bool gather = !last.empty() && (inlined || Sendable(last));
   const size_t lead_bytes = gather ? layout.end - last.size() : layout.end;
@@ -238,6 +253,35 @@ absl::Status Wire::PostEager(Message& message, const Layout& layout) {
     slots_.Lease(sends_, gather ? std::move(last) : Buffer(), std::move(lead->staged));
   }
   return absl::OkStatus();
+}
+
+// A message without attachment that the device copies: what nearly every small one is.
+void Wire::PostInline(Message& message, const Layout& layout) {
+  if (batched_ == kMaxBatch) Ring();
+  std::byte* const lead = inline_fronts_.data() + batched_ * kFrontBytes;
+  const size_t head_bytes = message.head.size();
+  const size_t body_bytes = message.body.size();
+  const size_t lead_bytes = body_bytes != 0 ? layout.body : layout.end;
+  EncodeEnvelope({.kind = Kind::kMessage,
+                  .reposts = credits_->Send(),
+                  .head = static_cast<uint16_t>(head_bytes),
+                  .sizes = {body_bytes, 0}},
+                 {lead, kFrontBytes});
+  std::memcpy(lead + layout.head, message.head.data(), head_bytes);
+  std::memset(lead + layout.head + head_bytes, 0, lead_bytes - layout.head - head_bytes);
+  CountSent(message);
+  ++tallies_.eager_messages;
+  ++tallies_.sends;
+  ++tallies_.inline_sends;
+  ++sends_;
+  SendRequest& request = Add(Opcode::kSend, {place_, WorkKind::kSend, sends_}, false);
+  request.inlined = true;
+  request.sge_count = 1;
+  request.sges[0] = {lead, static_cast<uint32_t>(lead_bytes), 0};
+  if (body_bytes == 0) return;
+  request.sge_count = 2;
+  request.sges[1] = {message.body.data(), static_cast<uint32_t>(body_bytes), 0};
+  sent_.push_back(std::move(message.body));
 }
 
 bool Wire::EndUnsent(const absl::Status& status) {
@@ -292,7 +336,7 @@ bool Wire::PostOffer(Outbox::Item& item) {
 }
 
 void Wire::PostRts(Envelope envelope, const Layout& layout, std::span<const std::byte> head) {
-  const bool inlined = layout.end <= pair_->max_inline();
+  const bool inlined = layout.end <= max_inline_;
   absl::StatusOr<Lead> lead = MakeLead(layout.end, inlined);
   if (!lead.ok()) return Fail(lead.status());  // for a head: the pool keeps room for those
   envelope.reposts = credits_->Send();
@@ -343,7 +387,7 @@ void Wire::PostCredit(bool wants_completion) {
 }
 
 void Wire::PostSmall(Envelope envelope, bool wants_completion) {
-  const bool inlined = kEnvelopeBytes <= pair_->max_inline();
+  const bool inlined = kEnvelopeBytes <= max_inline_;
   const Lead lead = *MakeLead(kEnvelopeBytes, inlined);
   envelope.reposts = credits_->Send();
   EncodeEnvelope(envelope, lead.bytes);
@@ -351,7 +395,9 @@ void Wire::PostSmall(Envelope envelope, bool wants_completion) {
 }
 
 SendRequest& Wire::Add(Opcode opcode, WorkId id, bool wants_completion) {
-  SendRequest& request = device_->batch().emplace_back();
+  if (batched_ == kMaxBatch) Ring();
+  SendRequest& request = batch_[batched_++];
+  request = SendRequest{};
   request.wr_id = id.Pack();
   request.opcode = opcode;
   request.signaled = slots_.Take(wants_completion);
@@ -376,11 +422,10 @@ void Wire::AddSend(std::span<const std::byte> lead, uint32_t lead_key, const Buf
 }
 
 void Wire::Ring() {
-  std::vector<SendRequest>& batch = device_->batch();
-  if (batch.empty()) return;
+  if (batched_ == 0) return;
   size_t posted = 0;
-  absl::Status status = pair_->PostSend(batch, posted);
-  batch.clear();
+  absl::Status status = pair_->PostSend(std::span(batch_).first(batched_), posted);
+  batched_ = 0;
   sent_.clear();
   ++tallies_.doorbells;
   ++counters_.send_calls;

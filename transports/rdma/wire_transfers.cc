@@ -52,7 +52,8 @@ void Wire::PerformIncoming(IncomingTransfers::Action& action) {
     case incoming::kStartReads:
       return StartReads(action.transfer, action.segments);
     case incoming::kStopReads:
-      if (reads_->Stop(action.transfer)) incoming_->Drained(action.transfer);
+      // A callback of an action before this one may have ended it all.
+      if (pair_ != nullptr && reads_->Stop(action.transfer)) incoming_->Drained(action.transfer);
       return;
     case incoming::kSendFin:
       if (!shut_) {
@@ -91,8 +92,21 @@ void Wire::Revoke(uint32_t transfer) {
 
 // ---- memory to receive into ----
 
-void Wire::FindMemory() {
+// Begins to read what can be read now: all small payloads, large ones as their turns come.
+void Wire::BeginReading() {
+  while (!shut_ && incoming_->waiting()) {
+    const bool begun = FindMemory();
+    Perform();
+    if (!begun || shut_ || !cause_.ok()) return;
+    PostReads();
+  }
+}
+
+// True: a large payload has its memory, and the next one may when READs of this one were posted.
+bool Wire::FindMemory() {
   while (std::optional<IncomingTransfers::Wanted> wanted = incoming_->WantsMemory()) {
+    const bool large = wanted->sizes.body + wanted->sizes.attachment > kSmallPayloadBytes;
+    if (large && !reads_->MayBegin()) return false;
     Message& message = *wanted->message;
     absl::Status found = FindSink(wanted->transfer, wanted->sizes.body, message.body);
     if (found.ok()) {
@@ -100,10 +114,12 @@ void Wire::FindMemory() {
     }
     if (found.ok()) {
       incoming_->Memory(wanted->transfer);
-    } else if (!incoming_->NoMemory(wanted->transfer)) {
-      break;
+      if (large) return true;
+    } else if (!incoming_->NoMemory(wanted->transfer, loop_.now())) {
+      return false;
     }
   }
+  return false;
 }
 
 // Memory of the receiver's own, or of the pool when there is none that the device takes.

@@ -67,11 +67,31 @@ Sent Peer::Send(Message message, uint64_t number) {
       if (!result.sent) CheckReturned(result.message, bytes);
       OnDone(expected, number, std::move(result));
     });
+    if (sent.ticket == 0) {
+      sent.ticket = expected;
+      NoteLeft(expected);
+    }
     if (sent.ticket != expected) {
       Blame(absl::StrCat("Send returned ticket ", sent.ticket, " instead of ", expected));
     }
   });
   return sent;
+}
+
+// A message that left at once ends as others do, but that nobody calls: the hook runs in a later
+// turn.
+void Peer::NoteLeft(Ticket ticket) {
+  Note(absl::StrCat("left ", ticket));
+  {
+    MutexLock lock(mutex_);
+    outcomes_.emplace(ticket, Outcome{absl::OkStatus(), true});
+  }
+  if (!hooks.done) return;
+  loop_.Post([this, ticket, alive = std::weak_ptr<int>(done_token_)] {
+    if (alive.expired() || !hooks.done) return;
+    SendResult result{absl::OkStatus(), /*sent=*/true, {}};
+    hooks.done(ticket, result);
+  });
 }
 
 void Peer::Withdraw(Ticket ticket) {
@@ -168,6 +188,17 @@ void Peer::OnMessage(Ticket ticket, Message&& message) {
   CheckMessage(message);
   if (hooks.message) hooks.message(ticket, message);
   NoteEnd("OnMessage", ticket, Fate::kWhole, absl::OkStatus());
+}
+
+void Peer::OnWhole(Ticket ticket, Message&& message) {
+  if (!message.attachment.empty()) Blame("OnWhole of a message with an attachment");
+  const MessageSizes sizes{message.body.size(), 0};
+  if (!Admit(ticket, message.head.bytes(), sizes).refused.ok()) return;
+  {
+    MutexLock lock(mutex_);
+    if (sends_at_close_.has_value() || destroyed_) return;  // by the hook
+  }
+  OnMessage(ticket, std::move(message));
 }
 
 void Peer::CheckMessage(const Message& message) {

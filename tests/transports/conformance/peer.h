@@ -106,8 +106,10 @@ class Peer final : private Receiver {
 
   Admission Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) override;
   void OnMessage(Ticket ticket, Message&& message) override;
+  void OnWhole(Ticket ticket, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnClosed(absl::Status status) override;
+  void NoteLeft(Ticket ticket);
   void OnDone(Ticket ticket, uint64_t number, SendResult result);
 
   void CheckCallback(const char* what, bool closing = false);

@@ -68,8 +68,8 @@ void WithdrawnInTheSameTurn(Arena& arena) {
   Sent small, large;
   pair.client.Do([&] {
     pair.client.Send({.body = 10});
-    small = pair.client.Send({.head = 200, .body = 1000, .attachment = 10});
     large = pair.client.Send({.body = 300 * KiB, .attachment = 1 * MiB});
+    small = pair.client.Send({.head = 200, .body = 1000, .attachment = 10});  // behind the other
     pair.client.Withdraw(large.ticket);
     pair.client.Withdraw(small.ticket);
   });

@@ -158,7 +158,9 @@ std::span<const std::byte> Bytes(std::string_view text) {
 }
 
 std::string Text(const std::vector<std::byte>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  text.resize(text.find_last_not_of('\0') + 1);
+  return text;
 }
 
 }  // namespace farcall::rdma::testing

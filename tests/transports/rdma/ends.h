@@ -78,6 +78,7 @@ class Pair {
 // Turns both until `done`, for ten seconds at most; false then.
 bool TurnUntil(End& one, End& other, const std::function<bool()>& done);
 std::span<const std::byte> Bytes(std::string_view text);
+// Without the zeros that a connection manager may put behind private data.
 std::string Text(const std::vector<std::byte>& bytes);
 
 }  // namespace farcall::rdma::testing

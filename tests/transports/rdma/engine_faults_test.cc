@@ -3,10 +3,13 @@
 // Arena check it.
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "farcall/tests/transports/rdma/engine_testing.h"
+#include "farcall/transports/rdma/limits.h"
 
 namespace farcall::testing {
 namespace {
@@ -86,6 +89,25 @@ TEST_CASE("one connection's failure is not another's") {
   for (int i = 0; i < 50; ++i) scene.client.Send({.body = 100});
   CHECK(scene.arena.RunUntil([&] { return Ended(scene.client) && Ended(scene.server); }));
   scene.arena.ExpectAlive(other);
+  scene.arena.Finish();
+}
+
+TEST_CASE("a completion queue that dies takes its own connections along, and no others") {
+  Scene scene(Failing({.kind = Fault::Kind::kOverrun, .nth = 400}));
+  std::vector<Pair> others;
+  for (int i = 0; i < 19; ++i) others.push_back(scene.arena.Connect());
+  for (int i = 0; i < 500; ++i) scene.client.Send({.body = 100});
+  CHECK(scene.arena.RunUntil([&] { return Ended(scene.client) && Ended(scene.server); }));
+  scene.arena.RunFor(std::chrono::milliseconds(50));
+  uint32_t gone = 1;
+  for (const Pair& pair : others) {
+    if (pair.client.closed().has_value() || pair.server.closed().has_value()) {
+      ++gone;
+    } else {
+      scene.arena.ExpectAlive(pair);
+    }
+  }
+  CHECK(gone == rdma::kConnectionsPerQueue);
   scene.arena.Finish();
 }
 

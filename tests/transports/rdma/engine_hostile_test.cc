@@ -28,7 +28,8 @@ class Rogue {
  public:
   Rogue(Scene& scene, const std::string& name, const Parameters& parameters = {})
       : scene_(scene),
-        device_(softnic::MakeSoftnicDevice({}).value()),
+        device_(OnVerbs() ? verbs::MakeVerbsDevice().value()
+                          : softnic::MakeSoftnicDevice({}).value()),
         end_(*device_, {.receive_depth = 64, .max_inline = 0}),
         id_(device_->Resolve(*end_.channel, name).value()) {
     Expect(ConnectionEvent::Kind::kResolved);
@@ -108,7 +109,8 @@ std::vector<Crime> Crimes() {
 
 TEST_CASE("a peer that breaks a rule loses its connection, and nobody else does") {
   Scene scene;
-  const std::string name = scene.client.info().peer_address.substr(std::strlen("shm://"));
+  const std::string name =
+      scene.client.info().peer_address.substr(scene.client.info().peer_address.find("://") + 3);
   for (const Crime& crime : Crimes()) {
     INFO(crime.rule);
     Rogue rogue(scene, name);
@@ -129,7 +131,8 @@ TEST_CASE("a peer that breaks a rule loses its connection, and nobody else does"
 
 TEST_CASE("an offer of what cannot be read ends its own connection") {
   Scene scene;
-  const std::string name = scene.client.info().peer_address.substr(std::strlen("shm://"));
+  const std::string name =
+      scene.client.info().peer_address.substr(scene.client.info().peer_address.find("://") + 3);
   Rogue rogue(scene, name);
   rogue.Expect(ConnectionEvent::Kind::kEstablished);
   Peer& victim = scene.arena.Accepted();
@@ -154,7 +157,8 @@ TEST_CASE("more offers than were allowed are a violation") {
   ShmOptions options;
   options.rdma.limits.max_transfers = 3;
   Scene scene(options);
-  const std::string name = scene.client.info().peer_address.substr(std::strlen("shm://"));
+  const std::string name =
+      scene.client.info().peer_address.substr(scene.client.info().peer_address.find("://") + 3);
   Rogue rogue(scene, name);
   rogue.Expect(ConnectionEvent::Kind::kEstablished);
   Peer& victim = scene.arena.Accepted();
@@ -168,7 +172,8 @@ TEST_CASE("more offers than were allowed are a violation") {
 
 TEST_CASE("a handshake that makes no sense is refused with the reason") {
   Scene scene;
-  const std::string name = scene.client.info().peer_address.substr(std::strlen("shm://"));
+  const std::string name =
+      scene.client.info().peer_address.substr(scene.client.info().peer_address.find("://") + 3);
   Parameters parameters;
   SECTION("too few receives") { parameters.receive_depth = 2; }
   SECTION("receives too short") { parameters.receive_bytes = 64; }

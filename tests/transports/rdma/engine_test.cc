@@ -352,6 +352,52 @@ TEST_CASE("a steady small call is one SEND and one doorbell a direction") {
   scene.arena.Finish();
 }
 
+TEST_CASE("small messages of one turn have left when Send returns, and share doorbells") {
+  Scene scene;
+  const size_t size = GENERATE(32, 1000);
+  for (int i = 0; i < 10; ++i) scene.client.Send({.body = size});
+  REQUIRE(scene.arena.RunUntil([&] { return scene.server.received() == 10; }));
+  constexpr size_t kSends = 2 * rdma::kMaxBatch + 5;
+  const RdmaCounters before = CountersOf(scene.client);
+  std::vector<Sent> sends;
+  scene.client.Do([&] {
+    for (size_t i = 0; i < kSends; ++i) {
+      sends.push_back(scene.client.Send({.body = size}));
+      CHECK(scene.client.outcome(sends.back()).has_value());
+    }
+    // The first by itself, and what made a full list.
+    CHECK(CountersOf(scene.client).doorbells - before.doorbells == 1 + 2);
+  });
+  REQUIRE(scene.arena.RunUntil([&] { return scene.server.received() == 10 + kSends; }));
+  CHECK(CountersOf(scene.client).sends - before.sends == kSends);
+  CHECK(CountersOf(scene.client).doorbells - before.doorbells == 1 + 3);
+  scene.arena.ExpectAlive(scene.pair);
+  scene.arena.Finish();
+}
+
+TEST_CASE("what waited for credits leaves before what is sent later") {
+  ShmOptions options;
+  options.rdma.receive_depth = 4;
+  Scene scene(options, Layout::kTwoLoops, /*start=*/false);
+  std::vector<uint64_t> order;
+  scene.server.hooks.message = [&](Ticket ticket, Message&) { order.push_back(ticket); };
+  // One more for each that comes back, with some waiting all the time.
+  size_t sent = 0;
+  scene.client.hooks.done = [&](Ticket, SendResult& result) {
+    CHECK(result.status.ok());
+    if (sent < 300) scene.client.Send({.body = ++sent});
+  };
+  scene.client.Start();
+  scene.server.Start();
+  scene.client.Do([&] {
+    for (int i = 0; i < 10; ++i) scene.client.Send({.body = ++sent});
+  });
+  REQUIRE(scene.arena.RunUntil([&] { return scene.server.received() == 300; }));
+  CHECK(std::is_sorted(order.begin(), order.end()));
+  CHECK(CountersOf(scene.client).credit_stalls > 0);
+  scene.arena.Finish();
+}
+
 TEST_CASE("rendezvous is an RTS, a READ a chunk and a FIN, and no copy") {
   Scene scene;
   const auto send = [&](size_t size) {

@@ -1,5 +1,7 @@
 // Connections of the engine over a software NIC of the test's own, in the hands of the conformance
 // suite's Arena and Peers, which check every message, every `done` and every buffer by themselves.
+//
+// In the guest of tests/guest/ they are over its RDMA adapter instead.
 
 #ifndef FARCALL_TESTS_TRANSPORTS_RDMA_ENGINE_TESTING_H_
 #define FARCALL_TESTS_TRANSPORTS_RDMA_ENGINE_TESTING_H_
@@ -7,26 +9,38 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "farcall/tests/transports/conformance/arena.h"
 #include "farcall/transports/rdma/shm.h"
+#include "farcall/transports/rdma/verbs_transport.h"
 
 namespace farcall::testing {
 
+// In the guest: what the software NIC alone has (its faults, less inline) is not to be had.
+inline bool OnVerbs() { return std::getenv("FARCALL_GUEST_DEVICE") != nullptr; }
+
 inline Endpoint NewShmName() {
+  if (OnVerbs()) {
+    return ParseEndpoint(std::string("rdma://") + std::getenv("FARCALL_GUEST_ADDRESS") + ":0")
+        .value();
+  }
   static std::atomic<int> names = 0;
   return ParseEndpoint("shm://test-" + std::to_string(::getpid()) + "-" + std::to_string(++names))
       .value();
 }
 
 inline TransportUnderTest ShmSubject(ShmOptions options) {
-  return {"shm",
+  return {OnVerbs() ? "rdma" : "shm",
           [options = std::move(options)](TransportLimits limits) {
             ShmOptions with_limits = options;
             with_limits.rdma.limits = limits;
-            return MakeShmTransport(with_limits);
+            if (!OnVerbs()) return MakeShmTransport(with_limits);
+            VerbsTransportOptions verbs{.rdma = with_limits.rdma};
+            if (!options.device.windows) verbs.rdma.isolation = RdmaIsolation::kDomain;
+            return MakeVerbsTransport(verbs);
           },
           NewShmName};
 }

@@ -238,7 +238,7 @@ std::vector<Crime> Credits() {
       {"a SEND without a credit", "a SEND needs a credit",
        [](Victim v) {
          // CREDITs are not news: nothing comes back for them.
-         for (int i = 0; i < 64; ++i) v.rogue.Say(kCredit);
+         for (uint32_t i = 0; i < RdmaOptions().receive_depth; ++i) v.rogue.Say(kCredit);
          REQUIRE(v.rogue.RunUntil([&] { return v.rogue.unfinished_sends() == 0; }));
          v.rogue.Say(kCredit);
        }},

@@ -154,7 +154,10 @@ TEST_CASE("each event in each state of a receiver's transfer") {
       Incoming incoming;
       IncomingTransfers& table = incoming.table();
       const uint32_t id = incoming.Reach(state);
-      if (event == 0) table.ExpireWaiting(At(1000));
+      if (event == 0) {
+        CHECK_FALSE(table.NoMemory(id, At(0)));
+        table.ExpireWaiting(At(1000));
+      }
       if (event == 1) table.Abandon(10 + id, absl::AbortedError("enough"));
       if (event == 2) CHECK(table.Cancel(id).ok());
       if (event == 3) table.Arrived(id);
@@ -246,21 +249,47 @@ TEST_CASE("small payloads get memory first and never wait; large ones wait in or
   Incoming incoming({.max_memory_wait = std::chrono::seconds(2)});
   IncomingTransfers& table = incoming.table();
   const uint32_t first = incoming.Accept(kLarge, 0, 10);
-  const uint32_t second = incoming.Accept(kLarge, 0, 11);
+  incoming.Accept(kLarge, 0, 11);
   const uint32_t small = incoming.Accept(kSmallPayloadBytes, 0, 11);
   CHECK(table.WantsMemory()->transfer == small);
-  CHECK(table.NoMemory(small));
+  CHECK(table.NoMemory(small, At(11)));
   CHECK(incoming.Did() == "fin RESOURCE_EXHAUSTED, tell RESOURCE_EXHAUSTED, release");
   CHECK(table.WantsMemory()->transfer == first);
-  CHECK_FALSE(table.NoMemory(first));
-  table.ExpireWaiting(At(12));
+  table.ExpireWaiting(At(1000));  // nobody has asked in vain
   CHECK(incoming.Did() == "");
+  CHECK_FALSE(table.starved());
+  CHECK_FALSE(table.NoMemory(first, At(11)));
+  CHECK(table.starved());
+  CHECK_FALSE(table.NoMemory(first, At(12)));
   table.ExpireWaiting(At(13));
-  CHECK(incoming.Did() == "fin RESOURCE_EXHAUSTED, tell RESOURCE_EXHAUSTED, release");
-  CHECK(incoming.GiveMemory() == second);
+  CHECK(incoming.Did() == "");
+  const uint32_t late = incoming.Accept(kLarge, 0, 13);
+  table.ExpireWaiting(At(14));
+  CHECK(incoming.Did() ==
+        "fin RESOURCE_EXHAUSTED, tell RESOURCE_EXHAUSTED, release, "
+        "fin RESOURCE_EXHAUSTED, tell RESOURCE_EXHAUSTED, release");
+  CHECK(table.starved());
+  CHECK(incoming.GiveMemory() == late);
+  CHECK_FALSE(table.starved());
   CHECK_FALSE(table.WantsMemory());
   table.ExpireWaiting(At(1000));
   CHECK(incoming.Did() == "read");
+}
+
+TEST_CASE("how long memory was wanting begins anew when there was some, or nobody waits") {
+  Incoming incoming({.max_memory_wait = std::chrono::seconds(2)});
+  IncomingTransfers& table = incoming.table();
+  const uint32_t first = incoming.Accept(kLarge, 0, 10);
+  const uint32_t second = incoming.Accept(kLarge, 0, 10);
+  CHECK_FALSE(table.NoMemory(first, At(11)));
+  CHECK(incoming.GiveMemory() == first);
+  CHECK(incoming.Did() == "read");
+  table.ExpireWaiting(At(1000));
+  CHECK(incoming.Did() == "");
+  CHECK_FALSE(table.NoMemory(second, At(1001)));
+  CHECK(table.Abandon(10 + second, absl::CancelledError("late")));
+  CHECK_FALSE(table.starved());
+  CHECK(incoming.Did() == "fin CANCELLED, tell CANCELLED, release");
 }
 
 }  // namespace

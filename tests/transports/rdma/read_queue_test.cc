@@ -77,15 +77,69 @@ TEST_CASE("no more are out than the depth") {
   CHECK(queue.out() == 3);
 }
 
-TEST_CASE("large payloads take turns, a chunk each; small ones go before them, in order") {
+TEST_CASE("small payloads go before large ones, in order") {
   ReadQueue queue(100, kSmallPayloadBytes);
-  for (const uint32_t large : {1, 2, 3}) queue.Add(large, Segments(3 * kSmallPayloadBytes));
+  for (const uint32_t large : {1, 2}) queue.Add(large, Segments(3 * kSmallPayloadBytes));
   ReadQueue::Read read;
   REQUIRE(queue.Next(read));
   CHECK(read.transfer == 1);
-  queue.Add(4, Segments(kSmallPayloadBytes - 1, 1));
-  queue.Add(5, Segments(1));
-  CHECK(Post(queue) == std::vector<uint32_t>{4, 4, 5, 2, 3, 1, 2, 3, 1, 2, 3});
+  queue.Add(3, Segments(kSmallPayloadBytes - 1, 1));
+  queue.Add(4, Segments(1));
+  CHECK(Post(queue) == std::vector<uint32_t>{3, 3, 4, 1, 1, 2, 2, 2});
+}
+
+TEST_CASE("large payloads begin one after the other, and take turns after their first one") {
+  constexpr uint64_t kChunk = kFirstTurnBytes / 2;
+  ReadQueue queue(100, kChunk);
+  ReadQueue::Read read;
+  CHECK(queue.MayBegin());
+  const auto post = [&] {
+    std::vector<uint32_t> order;
+    while (queue.Next(read)) {
+      order.push_back(read.transfer);
+      queue.Completed(read.transfer);
+    }
+    return order;
+  };
+  queue.Add(1, Segments(kFirstTurnBytes + 3 * kChunk));
+  CHECK_FALSE(queue.MayBegin());
+  REQUIRE(queue.Next(read));
+  CHECK_FALSE(queue.MayBegin());
+  REQUIRE(queue.Next(read));
+  CHECK(queue.MayBegin());  // 1 has had its turn, and goes on with what comes
+  queue.Add(2, Segments(kFirstTurnBytes + 2 * kChunk));
+  queue.Add(3, Segments(kFirstTurnBytes));
+  queue.Completed(1);
+  queue.Completed(1);
+  // 1 takes turns with the one that begins, then with 2, then is over; 3 begins when 2 has.
+  CHECK(post() == std::vector<uint32_t>{1, 2, 1, 2, 1, 3, 2, 3, 2});
+  CHECK(queue.empty());
+}
+
+TEST_CASE("one that is stopped in its first turn lets the next one begin") {
+  ReadQueue queue(1, 1000);
+  queue.Add(1, Segments(10 * kLarge));
+  CHECK(Post(queue) == std::vector<uint32_t>{1});
+  CHECK_FALSE(queue.MayBegin());
+  CHECK_FALSE(queue.Stop(1));
+  CHECK(queue.MayBegin());
+  CHECK(queue.Completed(1) == Progress::kDrained);
+}
+
+TEST_CASE("large payloads have no more READs out than the link needs, small ones have the depth") {
+  ReadQueue queue(16, kReadAhead / 4);
+  queue.Add(1, Segments(kFirstTurnBytes));
+  CHECK(Post(queue).size() == 4);
+  for (uint32_t id = 2; id <= 20; ++id) queue.Add(id, Segments(1));
+  CHECK(Post(queue).size() == 12);
+  CHECK(queue.Completed(2) == Progress::kArrived);
+  CHECK(Post(queue) == std::vector<uint32_t>{14});
+  CHECK(queue.Completed(1) == Progress::kMore);
+  CHECK(Post(queue) == std::vector<uint32_t>{15});
+  // A chunk as large as that, or larger: two, so that the link is never idle.
+  ReadQueue large(16, 4 * kReadAhead);
+  large.Add(1, Segments(64 * uint64_t{kReadAhead}));
+  CHECK(Post(large).size() == 2);
 }
 
 TEST_CASE("a transfer that is stopped posts no more and is drained by what is out") {
@@ -93,9 +147,11 @@ TEST_CASE("a transfer that is stopped posts no more and is drained by what is ou
   queue.Add(1, Segments(kLarge));
   queue.Add(2, Segments(kLarge));
   queue.Add(3, Segments(kLarge));
-  CHECK(Post(queue) == std::vector<uint32_t>{1, 2});
+  CHECK(Post(queue) == std::vector<uint32_t>{1, 1});
   CHECK(queue.Stop(3));  // none of it was out
   CHECK_FALSE(queue.Stop(1));
+  CHECK(queue.Completed(1) == Progress::kMore);
+  CHECK(Post(queue) == std::vector<uint32_t>{2});
   CHECK(queue.Completed(1) == Progress::kDrained);
   CHECK(Post(queue) == std::vector<uint32_t>{2});
   CHECK_FALSE(queue.Stop(2));

@@ -26,14 +26,16 @@ constexpr uint64_t kReadId = 2000;
 }  // namespace
 
 std::string NameOf(Peer& client) {
-  return client.info().peer_address.substr(std::strlen("shm://"));
+  const std::string address = client.info().peer_address;
+  return address.substr(address.find("://") + 3);
 }
 
 Rogue::Rogue(Arena& arena, const std::string& runtime_folder)
     : arena_(arena),
-      device_(softnic::MakeSoftnicDevice(
-                  {.runtime_folder = runtime_folder, .arena_bytes = uint32_t{1} << 20})
-                  .value()),
+      device_(OnVerbs() ? verbs::MakeVerbsDevice().value()
+                        : softnic::MakeSoftnicDevice(
+                              {.runtime_folder = runtime_folder, .arena_bytes = uint32_t{1} << 20})
+                              .value()),
       end(*device_,
           {.send_depth = kSendDepth, .receive_depth = kDepth, .max_inline = 0, .memory = kMemory}) {
 }
@@ -58,10 +60,10 @@ void Rogue::Connect(const std::string& name, std::span<const std::byte> private_
 
 Endpoint Rogue::Listen() {
   const Endpoint endpoint = NewShmName();
-  auto listener = device_->Listen(*end.channel, endpoint.path);
+  auto listener = device_->Listen(*end.channel, OnVerbs() ? endpoint.host + ":0" : endpoint.path);
   REQUIRE(listener.ok());
   listener_ = *std::move(listener);
-  return endpoint;
+  return ParseEndpoint(endpoint.scheme + "://" + listener_->address()).value();
 }
 
 void Rogue::Answer(std::span<const std::byte> private_data) {
@@ -147,7 +149,11 @@ void Rogue::Turn() {
     OnCompletion(end.completions.front());
   }
   for (const ConnectionEvent& event : end.events) {
-    if (event.kind == ConnectionEvent::Kind::kDisconnected) gone_ = true;
+    // Who is given up before it took the answer is told so in other words.
+    if (event.kind == ConnectionEvent::Kind::kDisconnected ||
+        (OnVerbs() && event.kind == ConnectionEvent::Kind::kUnreachable)) {
+      gone_ = true;
+    }
   }
 }
 

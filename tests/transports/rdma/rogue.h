@@ -1,5 +1,5 @@
-// A peer of the engine by hand: its device is an honest software NIC, its program says what it
-// likes. It is a client or a server, and drives whatever it attacks while it waits.
+// A peer of the engine by hand: its device is an honest one, its program says what it likes. It is
+// a client or a server, and drives whatever it attacks while it waits.
 
 #ifndef FARCALL_TESTS_TRANSPORTS_RDMA_ROGUE_H_
 #define FARCALL_TESTS_TRANSPORTS_RDMA_ROGUE_H_

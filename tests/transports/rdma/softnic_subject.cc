@@ -20,4 +20,8 @@ std::string FreshAddress() {
   return "case-" + std::to_string(++number);
 }
 
+bool Says(CompletionStatus said, CompletionStatus wanted) { return said == wanted; }
+Traits SubjectTraits() { return {}; }
+int Slowness() { return 1; }
+
 }  // namespace farcall::rdma::testing

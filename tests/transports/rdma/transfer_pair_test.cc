@@ -190,8 +190,10 @@ class World {
   void GiveMemory(bool there_is) {
     const auto wanted = receiver_.WantsMemory();
     if (!wanted) return;
+    const bool large = wanted->sizes.body + wanted->sizes.attachment > kSmallPayloadBytes;
+    if (large && !reads_.MayBegin()) return;
     if (!there_is) {
-      receiver_.NoMemory(wanted->transfer);
+      receiver_.NoMemory(wanted->transfer, now_);
       return;
     }
     wanted->message->body = *pool_.Allocate(wanted->sizes.body);

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "farcall/transports/rdma/device.h"
+#include "farcall/transports/rdma/fork_guard.h"
 #include "farcall/transports/rdma/softnic/file_descriptor.h"
-#include "farcall/transports/rdma/softnic/fork_guard.h"
 #include "farcall/transports/rdma/softnic/roster.h"
 #include "farcall/transports/rdma/softnic/shared_memory.h"
 
@@ -55,7 +55,7 @@ class CompletionCore {
   CompletionCore(uint32_t depth, FileDescriptor epoll, FileDescriptor notice, Mapping memory);
   void Notify();
 
-  const ForkGuard guard_;
+  const rdma::ForkGuard guard_;
   const uint32_t depth_;
   const FileDescriptor epoll_;   // the notice and the control sockets of all pairs
   const FileDescriptor notice_;  // an eventfd, for completions that are made on this thread

@@ -66,7 +66,7 @@ class SoftConnection : public rdma::ConnectionId, public QueuePairOwner, public 
   void End(const absl::Status& status);
   bool alive() const { return state_ == State::kAccepted || state_ == State::kEstablished; }
 
-  const ForkGuard guard_;
+  const rdma::ForkGuard guard_;
   const std::shared_ptr<DeviceCore> device_;
   std::shared_ptr<ChannelCore> channel_;
   const std::string name_, path_;

@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "farcall/transports/rdma/device.h"
+#include "farcall/transports/rdma/fork_guard.h"
 #include "farcall/transports/rdma/softnic/file_descriptor.h"
-#include "farcall/transports/rdma/softnic/fork_guard.h"
 
 namespace farcall::softnic {
 
@@ -42,7 +42,7 @@ class ChannelCore {
   ChannelCore(FileDescriptor epoll, FileDescriptor notice)
       : epoll_(std::move(epoll)), notice_(std::move(notice)) {}
 
-  const ForkGuard guard_;
+  const rdma::ForkGuard guard_;
   const FileDescriptor epoll_, notice_;
   std::deque<rdma::ConnectionEvent> events_;
 };

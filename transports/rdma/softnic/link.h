@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "farcall/transports/rdma/fork_guard.h"
 #include "farcall/transports/rdma/softnic/file_descriptor.h"
-#include "farcall/transports/rdma/softnic/fork_guard.h"
 #include "farcall/transports/rdma/softnic/packet.h"
 
 namespace farcall::softnic {
@@ -34,7 +34,7 @@ class Link {
   void set_behind(bool behind) { behind_.store(behind, std::memory_order_relaxed); }
 
  private:
-  const ForkGuard guard_;
+  const rdma::ForkGuard guard_;
   const FileDescriptor socket_;
   std::atomic<bool> behind_{false};
 };

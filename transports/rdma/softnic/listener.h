@@ -40,7 +40,7 @@ class SoftListener : public rdma::AddressListener, public Watched {
   void Requested(Pending& pending);
   void Drop(Pending& pending);
 
-  const ForkGuard guard_;
+  const rdma::ForkGuard guard_;
   const std::shared_ptr<DeviceCore> device_;
   const std::shared_ptr<ChannelCore> channel_;
   const std::string name_;

@@ -60,7 +60,7 @@ class DomainCore {
   void Send(Peer& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool SendOne(Peer& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const ForkGuard guard_;
+  const rdma::ForkGuard guard_;
   const std::unique_ptr<KeyTable> keys_;
   const bool windows_;
   Mutex mutex_;

@@ -43,6 +43,7 @@ SoftQueuePair::SoftQueuePair(std::shared_ptr<DeviceCore> device, std::shared_ptr
       owner_(&owner),
       outbound_(OwnSegment(memory_.base(), geometry)),
       works_(geometry.slots),
+      rests_(geometry.slots),
       inlined_(std::make_unique_for_overwrite<std::byte[]>(size_t{geometry.slots} * max_inline_)),
       receives_(std::bit_ceil(receive_depth_)) {
   send_queue_->roster().Add(send_member_);
@@ -105,6 +106,7 @@ bool SoftQueuePair::Progress() {
   ++polls_;
   bool received = false;
   if (inbound_.Ready()) {
+    inbound_.Fetch();
     received = Receive(kMaxMessagesPerPoll);
     if (state_ != QueuePairState::kReadyToSend) return false;
   }
@@ -308,7 +310,7 @@ bool SoftQueuePair::Arm() {
   if (told_taken_ != inbound_.taken()) PublishTaken();
   bool waits_for_taken = send_started_ != send_posted_;
   for (uint32_t i = send_retired_; i != send_started_ && !waits_for_taken; ++i) {
-    waits_for_taken = work(i).request.signaled;
+    waits_for_taken = work(i).signaled;
   }
   const uint32_t wish = waits_for_taken ? 1 : 0;
   if (touched_ || (armed_ & 1) != wish) {
@@ -331,9 +333,11 @@ bool SoftQueuePair::HasWork() const {
   if (taken >> 32 != 0) return true;
   // What Poll goes on with: READs, and what a fault holds back.
   for (uint32_t i = send_retired_; i != send_posted_; ++i) {
-    const Work& work = works_[i & (works_.size() - 1)];
-    if (work.request.opcode == rdma::Opcode::kRead && work.step != Step::kDone) return true;
-    if (work.starts_at > polls_ || work.completes_at > polls_) return true;
+    const size_t place = i & (works_.size() - 1);
+    const Work& work = works_[place];
+    if (work.opcode == rdma::Opcode::kRead && work.step != Step::kDone) return true;
+    if (work.completes_at > polls_) return true;
+    if (work.step == Step::kQueued && rests_[place].starts_at > polls_) return true;
   }
   return false;
 }

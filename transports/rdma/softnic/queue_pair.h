@@ -90,17 +90,25 @@ class SoftQueuePair : public rdma::QueuePair {
 
  private:
   enum class Step : uint8_t { kQueued, kSent, kDone };
+  // All that a SEND needs which leaves as soon as it is posted.
   struct Work {
-    rdma::SendRequest request;
+    uint64_t wr_id = 0;
+    uint64_t arena_end = 0;     // SEND
+    uint64_t completes_at = 0;  // polls; see Fault
+    uint64_t bytes = 0;
+    uint32_t message = 0;  // SEND: its number
+    rdma::Opcode opcode = rdma::Opcode::kSend;
     Step step = Step::kQueued;
     rdma::CompletionStatus status = rdma::CompletionStatus::kSuccess;
-    uint32_t message = 0;     // SEND: its number
+    bool signaled = false;
+  };
+  // The rest of one that waits, or takes more than one step.
+  struct Rest {
+    rdma::SendRequest request;
     uint32_t bind_key = 0;    // BIND
-    uint64_t arena_end = 0;   // SEND
     uint64_t read = 0;        // READ: bytes that are there
     uint64_t read_limit = 0;  // READ: fails when so many are there (a fault)
     uint64_t starts_at = 0;   // polls; see Fault
-    uint64_t completes_at = 0;
   };
 
   SoftQueuePair(std::shared_ptr<DeviceCore> device, std::shared_ptr<DomainCore> domain,
@@ -124,25 +132,28 @@ class SoftQueuePair : public rdma::QueuePair {
   void RingIfArmed(bool only_taken);
 
   // ---- sending.cc ----
-  absl::Status Check(const rdma::SendRequest& request) const;
-  void Enqueue(const rdma::SendRequest& request);
+  bool Fits(const rdma::SendRequest& request, uint64_t bytes) const;
+  void Enqueue(const rdma::SendRequest& request, uint64_t bytes);
+  void Queue(uint32_t index, const rdma::SendRequest& request);
   void StartQueued();
-  bool Start(Work& work);
-  bool Befall(Work& work);
-  bool StartSend(Work& work);
+  void NoteStarted(const Work& work);
+  bool Start(uint32_t index);
+  bool Befall(Work& work, Rest& rest);
+  bool StartSend(Work& work, const rdma::SendRequest& request);
   void Gather(const rdma::SendRequest& request, std::byte* to) const;
   void LookAtTaken();
   void OnRefused(rdma::CompletionStatus refusal);
   void ReadSome();
   bool MayAwaitSlab();
-  bool ReadPiece(Work& work, uint64_t bytes);
+  bool ReadPiece(Work& work, Rest& rest, uint64_t bytes);
   void Retire();
-  void Complete(Work& work, rdma::CompletionStatus status);
+  void Complete(const Work& work, rdma::CompletionStatus status);
   static void Done(Work& work, rdma::CompletionStatus status) {
     work.step = Step::kDone;
     work.status = status;
   }
   Work& work(uint32_t index) { return works_[index & (works_.size() - 1)]; }
+  Rest& rest(uint32_t index) { return rests_[index & (rests_.size() - 1)]; }
   bool sends_outstanding() const { return send_retired_ != send_posted_; }
   // False: nothing has happened since StartQueued, ReadSome and Retire did all that they could.
   bool SendsMayMove() const {
@@ -159,7 +170,7 @@ class SoftQueuePair : public rdma::QueuePair {
   void CompleteReceive(rdma::CompletionStatus status, uint32_t bytes);
 
   // Constant after construction.
-  const ForkGuard guard_;
+  const rdma::ForkGuard guard_;
   const std::shared_ptr<DeviceCore> device_;
   const std::shared_ptr<DomainCore> domain_;
   const std::shared_ptr<CompletionCore> send_queue_, receive_queue_;
@@ -187,6 +198,7 @@ class SoftQueuePair : public rdma::QueuePair {
 
   // The send queue. Indices count up for ever: released <= retired <= reading, started <= posted.
   std::vector<Work> works_;
+  std::vector<Rest> rests_;
   std::unique_ptr<std::byte[]> inlined_;  // of SENDs that wait, max_inline_ each
   uint32_t send_posted_ = 0, send_started_ = 0, send_reading_ = 0, send_retired_ = 0,
            send_released_ = 0;

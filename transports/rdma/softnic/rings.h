@@ -101,6 +101,13 @@ class Inbound {
   bool Ready(std::memory_order order = std::memory_order_acquire) const {
     return segment_.slot(taken_).sequence.load(order) == taken_ + 1;
   }
+  // It is Ready: has the rest of its cache lines come while its length is looked at.
+  void Fetch() const {
+    const std::byte* const payload = segment_.slot(taken_).payload;
+    for (size_t at = kCacheLine - kSlotHeaderBytes; at < kSlotPayloadBytes; at += kCacheLine) {
+      __builtin_prefetch(payload + at);
+    }
+  }
   // The word that tells Ready, and what it says then.
   const std::atomic<uint32_t>& Next(uint32_t& shows) const {
     shows = taken_ + 1;

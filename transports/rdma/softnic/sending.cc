@@ -22,6 +22,13 @@ uint64_t Length(const SendRequest& request) {
   return bytes;
 }
 
+absl::Status Misfit(const SendRequest& request, uint64_t bytes) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "softnic: ", std::string(rdma::ToString(request.opcode)), " of ", bytes, " bytes in ",
+      int{request.sge_count}, " segments", request.inlined ? ", inline," : "",
+      " is beyond what the queue pair was granted"));
+}
+
 }  // namespace
 
 absl::Status SoftQueuePair::PostSend(std::span<const SendRequest> requests, size_t& posted) {
@@ -37,9 +44,12 @@ absl::Status SoftQueuePair::PostSend(std::span<const SendRequest> requests, size
           absl::StrCat("softnic: the send queue is full: ", send_depth_, " requests"));
       break;
     }
-    status = Check(request);
-    if (!status.ok()) break;
-    Enqueue(request);
+    const uint64_t bytes = request.sge_count <= rdma::kMaxSges ? Length(request) : 0;
+    if (!Fits(request, bytes)) {
+      status = Misfit(request, bytes);
+      break;
+    }
+    Enqueue(request, bytes);
     ++posted;
   }
   if (sends_outstanding()) MakeBusy();
@@ -50,86 +60,95 @@ absl::Status SoftQueuePair::PostSend(std::span<const SendRequest> requests, size
   return status;
 }
 
-absl::Status SoftQueuePair::Check(const SendRequest& request) const {
+bool SoftQueuePair::Fits(const SendRequest& request, uint64_t bytes) const {
   const rdma::Capabilities& device = device_->capabilities;
-  const uint64_t bytes = request.sge_count <= rdma::kMaxSges ? Length(request) : 0;
   switch (request.opcode) {
     case Opcode::kSend:
-      if (request.sge_count <= device.max_send_sges && bytes <= device.max_send_bytes &&
-          (!request.inlined || bytes <= max_inline_)) {
-        return absl::OkStatus();
-      }
-      break;
+      return request.sge_count <= device.max_send_sges && bytes <= device.max_send_bytes &&
+             (!request.inlined || bytes <= max_inline_);
     case Opcode::kRead:
-      if (request.sge_count <= device.max_read_sges && bytes <= device.max_read_bytes &&
-          !request.inlined) {
-        return absl::OkStatus();
-      }
-      break;
+      return request.sge_count <= device.max_read_sges && bytes <= device.max_read_bytes &&
+             !request.inlined;
     case Opcode::kBind:
-      if (device.windows && request.window != nullptr && request.region != nullptr) {
-        return absl::OkStatus();
-      }
-      break;
+      return device.windows && request.window != nullptr && request.region != nullptr;
     case Opcode::kLocalInvalidate:
-      if (device.windows) return absl::OkStatus();
-      break;
+      return device.windows;
     case Opcode::kReceive:
       break;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "softnic: ", std::string(rdma::ToString(request.opcode)), " of ", bytes, " bytes in ",
-      int{request.sge_count}, " segments", request.inlined ? ", inline," : "",
-      " is beyond what the queue pair was granted"));
+  return false;
 }
 
-void SoftQueuePair::Enqueue(const SendRequest& request) {
+void SoftQueuePair::Enqueue(const SendRequest& request, uint64_t bytes) {
   const uint32_t index = send_posted_++;
   Work& work = this->work(index);
-  work.request = request;
+  work.wr_id = request.wr_id;
+  work.completes_at = 0;
+  work.bytes = bytes;
+  work.opcode = request.opcode;
   work.step = Step::kQueued;
   work.status = CompletionStatus::kSuccess;
-  work.read = work.read_limit = work.starts_at = work.completes_at = 0;
-  if (request.opcode == Opcode::kBind) {
-    work.bind_key = static_cast<Window*>(request.window)->TakeKey();
-  }
+  work.signaled = request.signaled;
   if (state_ == QueuePairState::kError) {
     Complete(work, CompletionStatus::kFlushed);
     send_started_ = send_reading_ = send_posted_;
     return;
   }
+  // Most leave at once.
+  if (request.opcode == Opcode::kSend && send_started_ == index && !stopped_ &&
+      device_->faults == nullptr && StartSend(work, request)) {
+    NoteStarted(work);
+    return;
+  }
+  Queue(index, request);
+}
+
+// It may wait.
+void SoftQueuePair::Queue(uint32_t index, const SendRequest& request) {
+  Rest& rest = this->rest(index);
+  rest = {.request = request};
+  if (request.opcode == Opcode::kBind) {
+    rest.bind_key = static_cast<Window*>(request.window)->TakeKey();
+  }
   StartQueued();
   if (!request.inlined || send_started_ == send_posted_) return;
-  // It waits, and the caller's memory may change.
+  // The caller's memory may change.
   std::byte* copy = inlined_.get() + size_t{index & (works_.size() - 1)} * max_inline_;
   Gather(request, copy);
-  work.request.sges[0] = {copy, static_cast<uint32_t>(Length(request)), 0};
-  work.request.sge_count = 1;
+  rest.request.sges[0] = {copy, static_cast<uint32_t>(Length(request)), 0};
+  rest.request.sge_count = 1;
 }
 
 // Requests start in order. READs only take their place here: ReadSome carries them out.
 void SoftQueuePair::StartQueued() {
   while (send_started_ != send_posted_ && !stopped_) {
-    Work& next = work(send_started_);
-    if (!Start(next) || state_ != QueuePairState::kReadyToSend) return;
-    ++send_started_;
-    stopped_ = next.status != CompletionStatus::kSuccess;
+    if (!Start(send_started_) || state_ != QueuePairState::kReadyToSend) return;
+    NoteStarted(work(send_started_));
   }
 }
 
-bool SoftQueuePair::Start(Work& work) {
-  if (work.starts_at > polls_) return false;
-  if (work.starts_at == 0) {
-    work.starts_at = polls_;
-    if (device_->faults != nullptr && Befall(work)) return work.step == Step::kDone;
+void SoftQueuePair::NoteStarted(const Work& work) {
+  // One that waits for nothing but its peer is no work for the next Progress.
+  if (send_reading_ == send_started_ && work.step == Step::kSent) ++send_reading_;
+  ++send_started_;
+  stopped_ = work.status != CompletionStatus::kSuccess;
+}
+
+bool SoftQueuePair::Start(uint32_t index) {
+  Work& work = this->work(index);
+  Rest& rest = this->rest(index);
+  if (rest.starts_at > polls_) return false;
+  if (rest.starts_at == 0) {
+    rest.starts_at = polls_;
+    if (device_->faults != nullptr && Befall(work, rest)) return work.step == Step::kDone;
   }
-  const SendRequest& request = work.request;
+  const SendRequest& request = rest.request;
   switch (request.opcode) {
     case Opcode::kSend:
-      return StartSend(work);
+      return StartSend(work, request);
     case Opcode::kBind: {
       const bool bound = static_cast<Window*>(request.window)
-                             ->Bind(work.bind_key, *static_cast<const Region*>(request.region),
+                             ->Bind(rest.bind_key, *static_cast<const Region*>(request.region),
                                     request.bind_address, request.bind_length);
       Done(work, bound ? CompletionStatus::kSuccess : CompletionStatus::kBindError);
       return true;
@@ -144,12 +163,12 @@ bool SoftQueuePair::Start(Work& work) {
 }
 
 // True: the fault decides how it goes on.
-bool SoftQueuePair::Befall(Work& work) {
-  const std::optional<Fault> fault = device_->faults->Next(work.request.opcode);
+bool SoftQueuePair::Befall(Work& work, Rest& rest) {
+  const std::optional<Fault> fault = device_->faults->Next(work.opcode);
   if (!fault.has_value()) return false;
   switch (fault->kind) {
     case Fault::Kind::kDelay:
-      work.starts_at = polls_ + fault->polls;
+      rest.starts_at = polls_ + fault->polls;
       return true;
     case Fault::Kind::kLateCompletion:
       work.completes_at = polls_ + fault->polls;
@@ -164,7 +183,7 @@ bool SoftQueuePair::Befall(Work& work) {
       Done(work, CompletionStatus::kRemoteOperationError);
       return true;
     case Fault::Kind::kPartialRead:
-      work.read_limit = std::max<uint64_t>(Length(work.request) / 2, 1);
+      rest.read_limit = std::max<uint64_t>(work.bytes / 2, 1);
       return false;
     case Fault::Kind::kOverrun:
       send_queue_->Overrun();
@@ -177,8 +196,7 @@ bool SoftQueuePair::Befall(Work& work) {
   return false;
 }
 
-bool SoftQueuePair::StartSend(Work& work) {
-  const SendRequest& request = work.request;
+bool SoftQueuePair::StartSend(Work& work, const SendRequest& request) {
   if (refusal_ != CompletionStatus::kSuccess) {
     Done(work, CompletionStatus::kRetryExceeded);
     return true;
@@ -190,7 +208,7 @@ bool SoftQueuePair::StartSend(Work& work) {
       return true;
     }
   }
-  const auto bytes = static_cast<uint32_t>(Length(request));
+  const auto bytes = static_cast<uint32_t>(work.bytes);
   if (!outbound_.HasRoom(bytes)) return false;
   Gather(request, outbound_.Begin(bytes));
   work.message = outbound_.sent();
@@ -243,16 +261,16 @@ void SoftQueuePair::ReadSome() {
   uint64_t budget = kReadPieceBytes;
   while (send_reading_ != send_started_) {
     Work& next = work(send_reading_);
-    if (next.request.opcode == Opcode::kRead && next.step != Step::kDone) {
+    if (next.opcode == Opcode::kRead && next.step != Step::kDone) {
       if (budget == 0) return;
-      const uint64_t whole = Length(next.request);
-      const uint64_t piece = std::min(budget, whole - next.read);
-      if (!ReadPiece(next, piece)) {
+      Rest& rest = this->rest(send_reading_);
+      const uint64_t piece = std::min(budget, next.bytes - rest.read);
+      if (!ReadPiece(next, rest, piece)) {
         stopped_ = next.status != CompletionStatus::kSuccess;
         return;
       }
       budget -= piece;
-      if (next.read != whole) return;
+      if (rest.read != next.bytes) return;
       Done(next, CompletionStatus::kSuccess);
     }
     ++send_reading_;
@@ -268,18 +286,18 @@ bool SoftQueuePair::MayAwaitSlab() {
 
 // Copies the next bytes. Every piece looks everything up again: keys and memory may go between.
 // False: it failed, was flushed, or goes on in a later Poll.
-bool SoftQueuePair::ReadPiece(Work& work, uint64_t bytes) {
-  const SendRequest& request = work.request;
+bool SoftQueuePair::ReadPiece(Work& work, Rest& rest, uint64_t bytes) {
+  const SendRequest& request = rest.request;
   const auto fail = [&](CompletionStatus status) {
     Done(work, status);
     return false;
   };
-  if (work.read_limit != 0) bytes = std::min(bytes, work.read_limit - work.read);
+  if (rest.read_limit != 0) bytes = std::min(bytes, rest.read_limit - rest.read);
   if (refusal_ != CompletionStatus::kSuccess) return fail(CompletionStatus::kRetryExceeded);
-  if (request.remote_address > UINT64_MAX - Length(request)) {
+  if (request.remote_address > UINT64_MAX - work.bytes) {
     return fail(CompletionStatus::kRemoteAccessError);
   }
-  const uint64_t address = request.remote_address + work.read;
+  const uint64_t address = request.remote_address + rest.read;
   std::optional<RemotePlace> place = peer_keys_.Find(request.rkey, address, bytes);
   if (!place.has_value()) return fail(CompletionStatus::kRemoteAccessError);
   // Memory is announced before it is offered, so the notice is on its way.
@@ -295,7 +313,7 @@ bool SoftQueuePair::ReadPiece(Work& work, uint64_t bytes) {
     return fail(CompletionStatus::kRemoteAccessError);
   }
   const std::byte* from = slab->second.base() + place->offset;
-  uint64_t skip = work.read;
+  uint64_t skip = rest.read;
   uint64_t left = bytes;
   for (uint32_t i = 0; i < request.sge_count && left != 0; ++i) {
     const rdma::Sge& sge = request.sges[i];
@@ -315,8 +333,8 @@ bool SoftQueuePair::ReadPiece(Work& work, uint64_t bytes) {
     skip = 0;
   }
   if (!peer_keys_.StillValid(request.rkey)) return fail(CompletionStatus::kRemoteAccessError);
-  work.read += bytes;
-  if (work.read_limit != 0 && work.read == work.read_limit) {
+  rest.read += bytes;
+  if (rest.read_limit != 0 && rest.read == rest.read_limit) {
     return fail(CompletionStatus::kRemoteOperationError);
   }
   return true;
@@ -340,14 +358,13 @@ void SoftQueuePair::Retire() {
 }
 
 // The oldest request is over.
-void SoftQueuePair::Complete(Work& work, CompletionStatus status) {
-  const SendRequest& request = work.request;
+void SoftQueuePair::Complete(const Work& work, CompletionStatus status) {
   ++send_retired_;
-  if (status == CompletionStatus::kSuccess && !request.signaled) return;
-  const Completion completion{.wr_id = request.wr_id,
+  if (status == CompletionStatus::kSuccess && !work.signaled) return;
+  const Completion completion{.wr_id = work.wr_id,
                               .status = status,
-                              .opcode = request.opcode,
-                              .bytes = static_cast<uint32_t>(Length(request)),
+                              .opcode = work.opcode,
+                              .bytes = static_cast<uint32_t>(work.bytes),
                               .queue_pair = number_};
   send_queue_->Push(completion, *this, Side::kSend, send_retired_);
 }

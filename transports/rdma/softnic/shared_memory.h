@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "farcall/transports/rdma/fork_guard.h"
 #include "farcall/transports/rdma/softnic/file_descriptor.h"
-#include "farcall/transports/rdma/softnic/fork_guard.h"
 
 namespace farcall::softnic {
 
@@ -37,7 +37,7 @@ class Mapping {
   size_t size() const { return size_; }
 
  private:
-  ForkGuard guard_;
+  rdma::ForkGuard guard_;
   void* base_ = nullptr;
   size_t size_ = 0;
 };

@@ -123,6 +123,7 @@ TEST_CASE("inline sends that wait behind a large one are what they were when pos
 }
 
 TEST_CASE("without a receive a send fails with RNR when nobody is patient") {
+  if (!SubjectDevice().capabilities().acknowledges) return;
   Pair pair(SubjectDevice(), FreshAddress());
   pair.active.Send(1, 0, 8);
   pair.active.Send(2, 0, 8, false);
@@ -136,6 +137,7 @@ TEST_CASE("without a receive a send fails with RNR when nobody is patient") {
 }
 
 TEST_CASE("with rnr_retry 7 a send waits for its receive, however long") {
+  if (!SubjectDevice().capabilities().acknowledges) return;
   Pair pair(SubjectDevice(), FreshAddress(), {}, {.rnr_retry = 7});
   pair.active.Fill(0, 100, 3);
   pair.active.Send(1, 0, 100);
@@ -147,6 +149,7 @@ TEST_CASE("with rnr_retry 7 a send waits for its receive, however long") {
 }
 
 TEST_CASE("with finite retries a send waits, and then fails") {
+  if (!SubjectDevice().capabilities().acknowledges) return;
   Pair pair(SubjectDevice(), FreshAddress(), {}, {.rnr_retry = 3});
   pair.active.Send(1, 0, 100);
   CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kReceiverNotReady);
@@ -159,11 +162,13 @@ TEST_CASE("a message longer than its receive ends the connection, and both sides
   pair.active.Send(3, 0, 17);
   const Completion received = pair.passive.NextCompletion(pair.active);
   CHECK(received.wr_id == 1);
-  CHECK(received.status == CompletionStatus::kLocalLengthError);
+  CHECK(Says(received.status, CompletionStatus::kLocalLengthError));
   CHECK(pair.passive.NextCompletion(pair.active).status == CompletionStatus::kFlushed);
-  CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kRemoteInvalidRequest);
-  CHECK(pair.active.pair->state() == QueuePairState::kError);
   CHECK(pair.passive.pair->state() == QueuePairState::kError);
+  if (!SubjectDevice().capabilities().acknowledges) return;
+  CHECK(Says(pair.active.NextCompletion(pair.passive).status,
+             CompletionStatus::kRemoteInvalidRequest));
+  CHECK(pair.active.pair->state() == QueuePairState::kError);
 }
 
 TEST_CASE("a request beyond what was granted is not taken, and those before it are") {

@@ -50,8 +50,9 @@ TEST_CASE("who waits for its send to complete is noticed, too") {
   Pair pair(SubjectDevice(), FreshAddress());
   pair.passive.Receive(1, 0, 64);
   pair.active.Send(2, 0, 8);
-  if (pair.active.queue->Arm()) {
-    CHECK(pair.passive.NextCompletion(pair.active).wr_id == 1);
+  const bool armed = pair.active.queue->Arm();
+  pair.active.Turn();
+  if (armed && pair.active.completions.empty()) {
     REQUIRE(TurnUntil(pair.passive, pair.passive,
                       [&] { return Readable(pair.active.queue->fd(), 0); }));
   }
@@ -67,11 +68,15 @@ TEST_CASE("flushes and disconnects are noticed") {
   pair.active.pair->Fail();
   CHECK(Readable(pair.active.queue->fd(), kPatienceMs));
   REQUIRE(pair.passive.queue->Arm());
-  CHECK_FALSE(Readable(pair.passive.channel->fd(), 0));
+  // Over TCP (iWARP) the failure itself ends the connection.
+  if (SubjectDevice().capabilities().acknowledges) {
+    CHECK_FALSE(Readable(pair.passive.channel->fd(), 0));
+  }
   pair.active.id->Disconnect();
   REQUIRE(Readable(pair.passive.channel->fd(), kPatienceMs));
   CHECK(pair.passive.NextEvent(pair.active).kind == ConnectionEvent::Kind::kDisconnected);
-  CHECK(Readable(pair.passive.queue->fd(), kPatienceMs));
+  // What was flushed before it was armed is there already.
+  CHECK((!pair.passive.completions.empty() || Readable(pair.passive.queue->fd(), kPatienceMs)));
 }
 
 // One side of a ping-pong that sleeps when it has polled in vain for a while.
@@ -106,13 +111,13 @@ class Sleeper {
 };
 
 TEST_CASE("two sides that sleep between messages at random gaps lose no wake-up") {
-  constexpr uint64_t kMessages = 20'000;
+  const auto messages = static_cast<uint64_t>(20'000 / Slowness());
   Pair pair(SubjectDevice(), FreshAddress(), {}, {.rnr_retry = 0});
   for (uint64_t i = 0; i < 32; ++i) {
     pair.passive.Receive(i, 0, 64);
     pair.active.Receive(i, 0, 64);
   }
-  const auto play = [](End& end, bool first, uint32_t seed) {
+  const auto play = [messages](End& end, bool first, uint32_t seed) {
     std::mt19937 random(seed);
     Sleeper sleeper(end);
     const ReceiveRequest receive{0, end.At(0, 64)};
@@ -120,7 +125,7 @@ TEST_CASE("two sides that sleep between messages at random gaps lose no wake-up"
     send.sge_count = 1;
     send.sges[0] = end.At(4096, 8);
     size_t posted = 0;
-    for (uint64_t i = 0; i < kMessages; ++i) {
+    for (uint64_t i = 0; i < messages; ++i) {
       for (auto spin = random() % 2000; spin != 0; --spin) asm volatile("");
       send.signaled = i % 8 == 0;
       if (first && !end.pair->PostSend(std::span(&send, 1), posted).ok()) return i;
@@ -129,13 +134,13 @@ TEST_CASE("two sides that sleep between messages at random gaps lose no wake-up"
       if (!end.pair->PostReceive(std::span(&receive, 1), posted).ok()) return i;
       if (!first && !end.pair->PostSend(std::span(&send, 1), posted).ok()) return i;
     }
-    return kMessages;
+    return messages;
   };
   uint64_t answered = 0;
   std::thread other([&] { answered = play(pair.passive, false, 2); });
-  CHECK(play(pair.active, true, 1) == kMessages);
+  CHECK(play(pair.active, true, 1) == messages);
   other.join();
-  CHECK(answered == kMessages);
+  CHECK(answered == messages);
 }
 
 }  // namespace

@@ -66,7 +66,9 @@ TEST_CASE("a message does not wait for a large read that was posted before it") 
   constexpr size_t kMemory = size_t{64} << 20;
   Pair pair(SubjectDevice(), FreshAddress(), {.memory = kMemory}, {.memory = kMemory});
   pair.passive.Receive(1, 0, 64);
-  pair.active.Read(2, 0, kMemory, pair.passive.address(), pair.passive.region->rkey());
+  const auto bytes = static_cast<uint32_t>(
+      std::min<uint64_t>(kMemory, SubjectDevice().capabilities().max_read_bytes));
+  pair.active.Read(2, 0, bytes, pair.passive.address(), pair.passive.region->rkey());
   pair.active.Send(3, 0, 8);
   CHECK(pair.passive.NextCompletion(pair.active).wr_id == 1);
   CHECK(pair.active.NextCompletion(pair.passive).wr_id == 2);

@@ -37,21 +37,24 @@ TEST_CASE("the receive queue has its depth, and a slot is free when its completi
 TEST_CASE("in ERR everything outstanding and everything posted later is flushed, once each") {
   Pair pair(SubjectDevice(), FreshAddress(), {}, {.rnr_retry = 7});
   for (uint64_t i = 0; i < 5; ++i) pair.active.Receive(i, 0, 64);
-  for (uint64_t i = 10; i < 15; ++i) pair.active.Send(i, 0, 8, i % 2 == 0);
+  // Without acknowledgements they are done before they are received.
+  const uint64_t sends = SubjectDevice().capabilities().acknowledges ? 5 : 0;
+  for (uint64_t i = 10; i < 10 + sends; ++i) pair.active.Send(i, 0, 8, i % 2 == 0);
   pair.active.pair->Fail();
   pair.active.pair->Fail();
   CHECK(pair.active.pair->state() == QueuePairState::kError);
   pair.active.Receive(5, 0, 64);
   pair.active.Send(15, 0, 8, false);
   std::vector<bool> seen(16);
-  for (int i = 0; i < 12; ++i) {
+  for (uint64_t i = 0; i < 7 + sends; ++i) {
     const Completion flushed = pair.active.NextCompletion(pair.passive);
     CHECK(flushed.status == CompletionStatus::kFlushed);
     REQUIRE(flushed.wr_id < seen.size());
     CHECK_FALSE(seen[flushed.wr_id]);
     seen[flushed.wr_id] = true;
   }
-  CHECK(pair.Quiet());
+  pair.Quiet();
+  CHECK(pair.active.completions.empty());
 }
 
 TEST_CASE("sends to a peer in ERR are not answered") {
@@ -59,7 +62,7 @@ TEST_CASE("sends to a peer in ERR are not answered") {
   pair.passive.Receive(1, 0, 64);
   pair.passive.pair->Fail();
   pair.active.Send(2, 0, 8);
-  CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kRetryExceeded);
+  CHECK(Says(pair.active.NextCompletion(pair.passive).status, CompletionStatus::kRetryExceeded));
   CHECK(pair.active.pair->state() == QueuePairState::kError);
 }
 
@@ -67,15 +70,17 @@ TEST_CASE("reads from a peer in ERR are not answered") {
   Pair pair(SubjectDevice(), FreshAddress());
   pair.passive.pair->Fail();
   pair.active.Read(2, 0, 64, pair.passive.address(), pair.passive.region->rkey());
-  CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kRetryExceeded);
+  CHECK(Says(pair.active.NextCompletion(pair.passive).status, CompletionStatus::kRetryExceeded));
 }
 
 TEST_CASE("a completion queue that overruns is dead, and its queue pairs with it") {
   Pair pair(SubjectDevice(), FreshAddress(), {.completion_depth = 4});
   CHECK(pair.active.queue->status().ok());
-  for (uint64_t i = 0; i < 5; ++i) pair.active.Receive(i, 0, 64);
+  // More than an adapter that rounds the depth up can hold.
+  for (uint64_t i = 0; i < 64; ++i) pair.active.Receive(i, 0, 64);
   pair.active.pair->Fail();
-  CHECK_FALSE(pair.active.queue->status().ok());
+  const auto dead = [&] { return !pair.active.queue->status().ok(); };
+  CHECK(TurnUntil(pair.passive, pair.passive, dead));
   CHECK(pair.active.pair->state() == QueuePairState::kError);
 }
 

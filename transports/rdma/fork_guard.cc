@@ -1,8 +1,8 @@
-#include "farcall/transports/rdma/softnic/fork_guard.h"
+#include "farcall/transports/rdma/fork_guard.h"
 
 #include <pthread.h>
 
-namespace farcall::softnic {
+namespace farcall::rdma {
 
 uint32_t ForkGuard::generation_ = 0;
 
@@ -12,4 +12,4 @@ ForkGuard::ForkGuard() : made_in_(generation_) {
       ::pthread_atfork(nullptr, nullptr, [] { ++generation_; });
 }
 
-}  // namespace farcall::softnic
+}  // namespace farcall::rdma

@@ -2,12 +2,12 @@
 // of its parent's connections; shared memory it does not inherit (MADV_DONTFORK), and what it did
 // to a socket would be done to the parent's connection.
 
-#ifndef FARCALL_TRANSPORTS_RDMA_SOFTNIC_FORK_GUARD_H_
-#define FARCALL_TRANSPORTS_RDMA_SOFTNIC_FORK_GUARD_H_
+#ifndef FARCALL_TRANSPORTS_RDMA_FORK_GUARD_H_
+#define FARCALL_TRANSPORTS_RDMA_FORK_GUARD_H_
 
 #include <cstdint>
 
-namespace farcall::softnic {
+namespace farcall::rdma {
 
 class ForkGuard {
  public:
@@ -20,6 +20,6 @@ class ForkGuard {
   uint32_t made_in_;
 };
 
-}  // namespace farcall::softnic
+}  // namespace farcall::rdma
 
-#endif  // FARCALL_TRANSPORTS_RDMA_SOFTNIC_FORK_GUARD_H_
+#endif  // FARCALL_TRANSPORTS_RDMA_FORK_GUARD_H_
