@@ -39,6 +39,7 @@ inline TransportUnderTest ShmSubject(ShmOptions options) {
             with_limits.rdma.limits = limits;
             if (!OnVerbs()) return MakeShmTransport(with_limits);
             VerbsTransportOptions verbs{.rdma = with_limits.rdma};
+            verbs.rdma.resolve_timeout = verbs.rdma.connect_timeout = kPatience;
             if (!options.device.windows) verbs.rdma.isolation = RdmaIsolation::kDomain;
             return MakeVerbsTransport(verbs);
           },
