@@ -54,7 +54,7 @@ struct Facts {
   absl::Status rdma;  // why rdma:// cannot be used here, in the transport's own words
   std::vector<NetworkInterface> interfaces;
 
-  Limit memlock;        // bytes that this process may lock
+  Limit memlock;                 // bytes that this process may lock
   bool ignores_memlock = false;  // CAP_IPC_LOCK
   Limit open_files;
 

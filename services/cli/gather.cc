@@ -26,8 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // What rdma_cm and verbs need, and the software adapters.
-constexpr const char* kModules[] = {"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe",
-                                    "siw"};
+constexpr const char* kModules[] = {"ib_core",  "ib_uverbs", "rdma_cm",
+                                    "rdma_ucm", "rdma_rxe",  "siw"};
 constexpr unsigned kCapIpcLock = 14;  // linux/capability.h
 constexpr std::string_view kSocketEnding = ".softnic";
 
@@ -97,7 +97,7 @@ std::vector<NetworkInterface> Interfaces() {
   std::vector<NetworkInterface> interfaces;
   for (const std::string& name : NamesIn("/sys/class/net")) {
     const fs::path folder = absl::StrCat("/sys/class/net/", name);
-    NetworkInterface interface{.name = name};
+    NetworkInterface interface { .name = name };
     const std::string state = ReadWord(folder / "operstate");
     interface.up = state == "up" || state == "unknown";  // some drivers never know
     interface.ethernet = ReadWord(folder / "type") == "1";

@@ -91,10 +91,11 @@ Finding PortDown(const verbs::AdapterSurvey& adapter, const verbs::PortSurvey& p
     if (!gid.interface.empty()) interface = gid.interface;
   }
   std::string remedy = "look at the cable and the switch; 'rdma link' shows the physical state";
+  if (interface.empty() && port.link_layer == "Ethernet") interface = "INTERFACE";
   if (port.link_layer == "InfiniBand" && port.state == "init") {
     remedy = "a subnet manager has to run somewhere on the fabric (apt install opensm)";
   } else if (!interface.empty()) {
-    remedy = absl::StrCat("as root: ip link set ", interface, " up; ", remedy);
+    remedy = absl::StrCat("as root: ip link set ", interface, " up; ", remedy, " and interface");
   }
   return {level, "port", absl::StrCat(PortText(adapter, port), " is ", port.state), remedy};
 }
@@ -161,8 +162,7 @@ void JudgeRdma(const Facts& facts, std::string_view scheme, std::vector<Finding>
   if (facts.rdma.ok()) {
     findings.push_back({Level::kOk, "rdma://", "can be used", ""});
   } else {
-    findings.push_back(
-        {level, "rdma://", std::string(facts.rdma.message()), "see what follows"});
+    findings.push_back({level, "rdma://", std::string(facts.rdma.message()), "see what follows"});
   }
   if (facts.adapters.empty()) findings.push_back(NoAdapter(facts, level));
   for (const verbs::AdapterSurvey& adapter : facts.adapters) {
@@ -186,9 +186,7 @@ void JudgeRdma(const Facts& facts, std::string_view scheme, std::vector<Finding>
   }
 }
 
-std::string Text(uint64_t limit) {
-  return limit == kUnlimited ? "unlimited" : absl::StrCat(limit);
-}
+std::string Text(uint64_t limit) { return limit == kUnlimited ? "unlimited" : absl::StrCat(limit); }
 
 Finding JudgeMemlock(const Facts& facts, std::string_view scheme) {
   Finding finding{Level::kOk, "memlock", Text(facts.memlock.soft), ""};
@@ -215,8 +213,8 @@ Finding JudgeOpenFiles(const Facts& facts) {
   if (facts.open_files.soft >= kGoodOpenFiles) return finding;
   finding.level = Level::kNote;
   finding.text += ": a server of many connections needs more";
-  finding.remedy = absl::StrCat("ulimit -n ", Text(std::max(facts.open_files.hard,
-                                                            facts.open_files.soft)));
+  finding.remedy =
+      absl::StrCat("ulimit -n ", Text(std::max(facts.open_files.hard, facts.open_files.soft)));
   return finding;
 }
 
@@ -231,8 +229,7 @@ Finding JudgeShm(const Facts& facts, std::string_view scheme) {
   names.resize(names.size() - more);
   if (more > 0) names.push_back(absl::StrCat(more, " more"));
   const std::string listeners =
-      names.empty() ? "nobody listens"
-                    : absl::StrCat("there listen ", absl::StrJoin(names, ", "));
+      names.empty() ? "nobody listens" : absl::StrCat("there listen ", absl::StrJoin(names, ", "));
   return {Level::kOk, "shm://",
           absl::StrCat("can be used between this user's processes; ", facts.shm_folder, ", ",
                        listeners),
@@ -245,8 +242,7 @@ Finding JudgeProgress(const Facts& facts) {
                        facts.spins ? "spin for a moment and sleep then (adaptive)"
                                    : "sleep at once (adaptive, which does not spin here)",
                        " by default"),
-          facts.spins ? ""
-                      : "ProgressMode::kBusy answers faster, and takes a core for each loop"};
+          facts.spins ? "" : "ProgressMode::kBusy answers faster, and takes a core for each loop"};
 }
 
 }  // namespace
@@ -264,8 +260,7 @@ std::string_view ToString(Finding::Level level) {
 }
 
 std::optional<GidChoice> ChooseGid(const verbs::AdapterSurvey& adapter,
-                                   const verbs::PortSurvey& port,
-                                   std::string_view source_address) {
+                                   const verbs::PortSurvey& port, std::string_view source_address) {
   if (adapter.transport == "iWARP" || port.gids.empty()) return std::nullopt;
   if (port.link_layer == "InfiniBand") return GidChoice{0, "InfiniBand uses the first"};
   const auto find = [&port](auto&& wanted) -> std::optional<size_t> {
@@ -280,8 +275,8 @@ std::optional<GidChoice> ChooseGid(const verbs::AdapterSurvey& adapter,
     const auto exact =
         find([&](const verbs::GidSurvey& gid) { return gid.address == source_address; });
     if (exact.has_value()) {
-      return GidChoice{*exact, absl::StrCat("the route there leaves by ",
-                                            std::string(source_address))};
+      return GidChoice{*exact,
+                       absl::StrCat("the route there leaves by ", std::string(source_address))};
     }
   }
   const auto v4 =

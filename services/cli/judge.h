@@ -34,8 +34,7 @@ struct GidChoice {
 // As rdma_cm does it: that of the source address, RoCE v2 before v1; without an address, what
 // connections by IPv4 use. Nothing for iWARP, which has no use for them, and when there is none.
 std::optional<GidChoice> ChooseGid(const verbs::AdapterSurvey& adapter,
-                                   const verbs::PortSurvey& port,
-                                   std::string_view source_address);
+                                   const verbs::PortSurvey& port, std::string_view source_address);
 
 // `scheme` is that of the address that was asked about: what stands in the way of others is a note.
 // Without one all of it is a problem that stands in the way of rdma://.

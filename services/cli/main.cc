@@ -1,8 +1,8 @@
 // farcall doctor [ADDRESS] [--json]
 //
-// Says what this machine has for RDMA and what it lacks, each with its remedy; with an address, tries
-// it. Exit status: 0 nothing stands in the way; 1 something does, of rdma:// or of ADDRESS; 2 it was
-// called wrongly.
+// Says what this machine has for RDMA and what it lacks, each with its remedy; with an address,
+// tries it. Exit status: 0 nothing stands in the way; 1 something does, of rdma:// or of ADDRESS; 2
+// it was called wrongly.
 
 #include <chrono>
 #include <cstdio>

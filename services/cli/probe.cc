@@ -46,10 +46,10 @@ class Peer final : public Receiver {
   }
 
   std::optional<Hello> hello;
-  std::optional<uint64_t> pong;          // the last one's echo value
-  std::optional<uint64_t> reply;         // the last one's call
+  std::optional<uint64_t> pong;   // the last one's echo value
+  std::optional<uint64_t> reply;  // the last one's call
   absl::StatusCode reply_status{};
-  std::optional<absl::Status> ended;     // the connection is over, or should be
+  std::optional<absl::Status> ended;  // the connection is over, or should be
 
  private:
   void Take(std::span<const std::byte> head) {
@@ -92,7 +92,9 @@ class Prober {
  public:
   Prober(Endpoint endpoint, Duration step) : endpoint_(std::move(endpoint)), step_(step) {}
   // The connection goes before the loop; what it still has to say, nobody hears.
-  ~Prober() { OnLoop([this] { connection_.reset(); }); }
+  ~Prober() {
+    OnLoop([this] { connection_.reset(); });
+  }
 
   absl::StatusOr<ProbeStep> Connect();
   absl::StatusOr<ProbeStep> Greet();
@@ -125,11 +127,10 @@ absl::Status Prober::RunUntil(const std::function<bool()>& done) {
     if (peer_.ended.has_value()) return *peer_.ended;
     const TimePoint now = Clock::Steady().Now();
     if (now - start > step_) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("no answer within ",
-                       std::chrono::duration_cast<std::chrono::milliseconds>(step_).count(),
-                       " ms: is the server's process stopped, or busy? Does something on the way "
-                       "drop packets?"));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "no answer within ", std::chrono::duration_cast<std::chrono::milliseconds>(step_).count(),
+          " ms: is the server's process stopped, or busy? Does something on the way "
+          "drop packets?"));
     }
     if (loop_.RunOnce() == 0 && now - start > kSpin) std::this_thread::sleep_for(kNap);
   }
@@ -147,10 +148,9 @@ void Prober::OnLoop(const std::function<void()>& work) {
 
 void Prober::Send(Message message, bool* left) {
   OnLoop([&] {
-    const Ticket ticket =
-        connection_->Send(std::move(message), [left](const SendResult& result) {
-          if (left != nullptr) *left = result.status.ok();
-        });
+    const Ticket ticket = connection_->Send(std::move(message), [left](const SendResult& result) {
+      if (left != nullptr) *left = result.status.ok();
+    });
     if (ticket == 0 && left != nullptr) *left = true;
   });
 }
@@ -191,9 +191,9 @@ absl::StatusOr<ProbeStep> Prober::Greet() {
   if (!status.ok()) return status;
   const Hello& theirs = *peer_.hello;
   ProbeStep step{"HELLO", true, "", MicrosecondsSince(start)};
-  step.text = absl::StrCat("protocol ", std::min(theirs.max_version, kProtocolVersion),
-                           ", requests up to ", theirs.max_body_bytes, " bytes, ",
-                           theirs.max_calls_in_flight, " calls at once");
+  step.text =
+      absl::StrCat("protocol ", std::min(theirs.max_version, kProtocolVersion), ", requests up to ",
+                   theirs.max_body_bytes, " bytes, ", theirs.max_calls_in_flight, " calls at once");
   std::vector<std::string> offers;
   for (const auto& [name, value] : theirs.offers) offers.push_back(Printable(name));
   if (!offers.empty()) absl::StrAppend(&step.text, ", offers ", absl::StrJoin(offers, ", "));

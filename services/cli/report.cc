@@ -123,19 +123,18 @@ JsonWriter& JsonWriter::String(std::string_view value) {
 }
 
 bool AllWell(const Report& report) {
-  return std::none_of(report.findings.begin(), report.findings.end(),
-                      [](const Finding& finding) {
-                        return finding.level == Finding::Level::kProblem;
-                      }) &&
+  return std::none_of(
+             report.findings.begin(), report.findings.end(),
+             [](const Finding& finding) { return finding.level == Finding::Level::kProblem; }) &&
          std::all_of(report.steps.begin(), report.steps.end(),
                      [](const ProbeStep& step) { return step.ok; });
 }
 
 std::string AsText(const Report& report) {
   const Facts& facts = report.facts;
-  std::string text = absl::StrCat(
-      "farcall ", facts.farcall, ", rdma-core ",
-      facts.rdma_core.empty() ? "unknown" : facts.rdma_core, ", Linux ", facts.kernel, "\n");
+  std::string text = absl::StrCat("farcall ", facts.farcall, ", rdma-core ",
+                                  facts.rdma_core.empty() ? "unknown" : facts.rdma_core, ", Linux ",
+                                  facts.kernel, "\n");
   absl::StrAppend(&text, "kernel modules: ", Modules(facts), "\n\n");
   for (const Finding& finding : report.findings) {
     AddLine(text, ToString(finding.level), finding.topic, finding.text);

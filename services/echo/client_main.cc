@@ -67,8 +67,7 @@ int Main(int argc, char** argv) {
       words.emplace_back(argv[i]);
     }
   }
-  if (words.empty() || words.size() > 2 || words[0].starts_with("--") ||
-      timeout.count() <= 0) {
+  if (words.empty() || words.size() > 2 || words[0].starts_with("--") || timeout.count() <= 0) {
     std::fputs(kUsage, stderr);
     return 2;
   }

@@ -19,8 +19,10 @@ says "^ok  *rdma://  *can be used"
 says "^ok  *adapters  *$FARCALL_GUEST_DEVICE: "
 says "^ok  *port  *$FARCALL_GUEST_DEVICE port 1 is active"
 says "ib_uverbs loaded"
+used="(RoCE v2, $FARCALL_GUEST_INTERFACE)"
+gid="$FARCALL_GUEST_DEVICE port 1: index .* $FARCALL_GUEST_ADDRESS $used"
 case $FARCALL_GUEST_DEVICE in
-  rxe*) says "^ok  *GID  *$FARCALL_GUEST_DEVICE port 1: index .* $FARCALL_GUEST_ADDRESS (RoCE v2, $FARCALL_GUEST_INTERFACE)" ;;
+  rxe*) says "^ok  *GID  *$gid" ;;
   siw*) says "iWARP" ;;
 esac
 
@@ -56,7 +58,7 @@ ip link set "$FARCALL_GUEST_INTERFACE" up
 cat report
 [ "$code" = 1 ]
 says "^PROBLEM  *port  *$FARCALL_GUEST_DEVICE port 1 is down"
-says "ip link set $FARCALL_GUEST_INTERFACE up"
+says "ip link set .* up"
 
 # And the adapter itself; guest.sh makes it anew.
 rdma link delete "$FARCALL_GUEST_DEVICE"

@@ -165,10 +165,10 @@ TEST_CASE("the GID that is used") {
     CHECK(!choice->why.empty());
     return port.gids[choice->place].index;
   };
-  CHECK(index("") == 3);              // IPv4 before IPv6, v2 before v1
-  CHECK(index("203.0.113.9") == 4);   // the route decides
+  CHECK(index("") == 3);             // IPv4 before IPv6, v2 before v1
+  CHECK(index("203.0.113.9") == 4);  // the route decides
   CHECK(index("198.51.100.1") == 3);
-  CHECK(index("192.0.2.77") == 3);    // of another interface
+  CHECK(index("192.0.2.77") == 3);  // of another interface
   port.gids.resize(2);
   CHECK(index("") == 1);
   port.gids.resize(1);
@@ -195,9 +195,9 @@ TEST_CASE("memory that may be locked") {
   facts.memlock = {64 << 10, 64 << 10};
   CHECK(Find(facts, "memlock").level == Level::kProblem);
   CHECK_THAT(Find(facts, "memlock").text, Contains("65536 bytes"));
-  CHECK_THAT(Find(facts, "memlock").remedy,
-             Contains("as root: ulimit -l unlimited") && Contains("LimitMEMLOCK") &&
-                 Contains("limits.conf"));
+  CHECK_THAT(Find(facts, "memlock").remedy, Contains("as root: ulimit -l unlimited") &&
+                                                Contains("LimitMEMLOCK") &&
+                                                Contains("limits.conf"));
   CHECK(Find(facts, "memlock", "tcp").level == Level::kNote);
 
   facts.memlock.hard = kUnlimited;

@@ -31,8 +31,7 @@ TEST_CASE("every step passes against a server") {
   for (const std::string& listen : {std::string("tcp://127.0.0.1:0"), shm}) {
     const Endpoint address = Listen(server, listen).value();
     const std::vector<ProbeStep> steps = Probe(address, kStep);
-    CHECK(NamesOf(steps) ==
-          std::vector<std::string>{"connect", "HELLO", "PING", "8 KiB", "1 MiB"});
+    CHECK(NamesOf(steps) == std::vector<std::string>{"connect", "HELLO", "PING", "8 KiB", "1 MiB"});
     for (const ProbeStep& step : steps) {
       INFO(step.name << ": " << step.text);
       CHECK(step.ok);
@@ -70,11 +69,12 @@ TEST_CASE("a server that does not answer") {
   EventLoop loop;
   std::unique_ptr<Connection> accepted;
   const auto transport = MakeTcpTransport();
-  const auto listener =
-      transport
-          ->Listen(ParseEndpoint("tcp://127.0.0.1:0").value(), {&loop},
-                   [&](EventLoop&, std::unique_ptr<Connection> made) { accepted = std::move(made); })
-          .value();
+  const auto listener = transport
+                            ->Listen(ParseEndpoint("tcp://127.0.0.1:0").value(), {&loop},
+                                     [&](EventLoop&, std::unique_ptr<Connection> made) {
+                                       accepted = std::move(made);
+                                     })
+                            .value();
   const std::vector<ProbeStep> steps = Probe(listener->address(), std::chrono::milliseconds(200));
   CHECK(NamesOf(steps) == std::vector<std::string>{"connect", "HELLO"});
   CHECK(!steps.back().ok);

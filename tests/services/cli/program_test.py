@@ -18,7 +18,8 @@ def run(*arguments):
 
 class ProgramTest(unittest.TestCase):
     def test_usage(self):
-        for arguments in ((), ("cure",), ("doctor", "--loud"), ("doctor", "tcp://a:1", "tcp://b:1")):
+        for arguments in ((), ("cure",), ("doctor", "--loud"),
+                          ("doctor", "tcp://a:1", "tcp://b:1")):
             status, out, errors = run(*arguments)
             self.assertEqual((status, out), (2, ""))
             self.assertTrue(errors.startswith("usage: farcall doctor"))

@@ -84,7 +84,8 @@ std::vector<size_t> Borders(const std::function<Way(size_t)>& way_of) {
   return borders;
 }
 
-TEST_CASE("a byte more or less decides between inline, eager and rendezvous, and on nothing else") {
+TEST_CASE("a byte more or less decides between inline, eager and rendezvous, and on nothing else",
+          "[softnic]") {
   ShmOptions options;
   SECTION("as it comes") {}
   SECTION("a threshold below the eager size") { options.rdma.threshold = 1000; }
@@ -432,7 +433,7 @@ TEST_CASE("a refused payload costs no READ") {
   scene.arena.Finish();
 }
 
-TEST_CASE("options out of bounds are said") {
+TEST_CASE("options out of bounds are said", "[softnic]") {
   ShmOptions options;
   SECTION("depth") { options.rdma.receive_depth = 3; }
   SECTION("eager") { options.rdma.eager_bytes = 2 << 20; }

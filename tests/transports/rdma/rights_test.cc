@@ -291,7 +291,8 @@ struct Outside {
 };
 
 // With one domain for all, it finds what others are sent, and still nothing of what arrives.
-TEST_CASE("a peer that scans all that it was given finds no byte of another connection") {
+TEST_CASE("a peer that scans all that it was given finds no byte of another connection",
+          "[softnic]") {
   constexpr std::string_view kSecret = "not for the neighbour";
   constexpr std::string_view kArrives = "for the victim's eyes alone";
   constexpr std::string_view kMeant = "for this peer, to be read";

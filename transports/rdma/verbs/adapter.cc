@@ -17,8 +17,8 @@ namespace {
 
 // Soft-iWARP. What follows is no capability that an adapter can be asked for.
 constexpr uint32_t kSiwVendor = 0x626d74;
-// One thread of a processor's sends for all queue pairs, and an answer to a READ to its end: shorter
-// ones let others through.
+// One thread of a processor's sends for all queue pairs, and an answer to a READ to its end:
+// shorter ones let others through.
 constexpr uint64_t kSiwMaxRead = uint64_t{64} << 10;
 // Its library maps queues at offsets that count up from 0 in whole pages, and takes the one at
 // 0x90000 for a failure (SIW_INVAL_UOBJ_KEY): EINVAL for every queue pair from the twelfth

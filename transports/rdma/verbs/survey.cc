@@ -70,8 +70,7 @@ void AddGids(ibv_context* context, AdapterSurvey& survey) {
     if (entry.ndev_ifindex != 0) ::if_indextoname(entry.ndev_ifindex, interface);
     for (PortSurvey& port : survey.ports) {
       if (port.number != entry.port_num) continue;
-      port.gids.push_back(
-          {entry.gid_index, TextOf(entry.gid), TypeOf(entry.gid_type), interface});
+      port.gids.push_back({entry.gid_index, TextOf(entry.gid), TypeOf(entry.gid_type), interface});
     }
   }
 }
@@ -83,8 +82,9 @@ absl::Status Ask(ibv_context* context, AdapterSurvey& survey) {
   }
   survey.firmware = has.fw_ver;
   survey.max_queue_pairs = static_cast<uint32_t>(has.max_qp);
-  survey.windows = has.max_mw > 0 && (has.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A |
-                                                              IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
+  survey.windows =
+      has.max_mw > 0 &&
+      (has.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
   for (uint8_t number = 1; number <= has.phys_port_cnt; ++number) {
     ibv_port_attr port{};
     if (ibv_query_port(context, number, &port) != 0) continue;
@@ -137,16 +137,15 @@ absl::StatusOr<std::string> SourceAddress(std::string_view host) {
   if (socket < 0) return SystemError("a socket to look a route up", errno);
   sockaddr_storage from{};
   socklen_t size = sizeof from;
-  const bool routed =
-      ::connect(socket, reinterpret_cast<const sockaddr*>(&to), length) == 0 &&
-      ::getsockname(socket, reinterpret_cast<sockaddr*>(&from), &size) == 0;
+  const bool routed = ::connect(socket, reinterpret_cast<const sockaddr*>(&to), length) == 0 &&
+                      ::getsockname(socket, reinterpret_cast<sockaddr*>(&from), &size) == 0;
   const int error = errno;
   ::close(socket);
   if (!routed) return SystemError(absl::StrCat("the route to ", std::string(host)), error);
   char text[INET6_ADDRSTRLEN] = "";
-  const void* address = v6 ? static_cast<const void*>(
-                                 &reinterpret_cast<const sockaddr_in6*>(&from)->sin6_addr)
-                           : &reinterpret_cast<const sockaddr_in*>(&from)->sin_addr;
+  const void* address =
+      v6 ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&from)->sin6_addr)
+         : &reinterpret_cast<const sockaddr_in*>(&from)->sin_addr;
   ::inet_ntop(from.ss_family, address, text, sizeof text);
   return std::string(text);
 }
