@@ -4,15 +4,15 @@
 
 set -eu
 
-# Who has CAP_IPC_LOCK may lock any.
-little() { (ulimit -l 64 && exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock "$@"); }
+# Becomes the program. Who has CAP_IPC_LOCK may lock any.
+little() { ulimit -l 64 && exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock "$@"; }
 says() { grep -q -e "$2" "$1" || { echo "$1 does not say: $2"; cat "$1"; exit 1; }; }
 
 server=rdma://$FARCALL_GUEST_ADDRESS:7000
 farcall_echo_server "$server" --quiet >server.log 2>&1 &
 pid=$!
 await_listener.sh
-! little farcall_echo_client "$server" x --calls 1 --timeout 10 2>client.log
+! (little farcall_echo_client "$server" x --calls 1 --timeout 10) 2>client.log
 cat client.log
 says client.log "cannot register [0-9]* bytes"
 says client.log "may lock 65536 bytes (RLIMIT_MEMLOCK): raise it with 'ulimit -l unlimited'"
