@@ -22,7 +22,7 @@ using rdma::CompletionStatus;
 using rdma::Envelope;
 using rdma::Kind;
 
-constexpr uint32_t kBytes = 100'000;
+constexpr uint32_t kBytes = 60'000;  // one READ, of any device
 
 Message Filled(Peer& peer, size_t bytes, char fill) {
   Message message;
