@@ -1,4 +1,4 @@
-// How long a test runs, for who wants it longer than usual.
+// How long a test runs and waits, for who wants it longer than usual.
 
 #ifndef FARCALL_TESTS_FROM_ENVIRONMENT_H_
 #define FARCALL_TESTS_FROM_ENVIRONMENT_H_
@@ -24,6 +24,13 @@ inline uint64_t FromEnvironment(const char* name, uint64_t usual) {
     std::exit(2);
   }
   return value;
+}
+
+// How long a test waits for what must come: `usual`, or FARCALL_TEST_PATIENCE times that where
+// everything is slow (the guest).
+template <typename T>
+T Patience(T usual) {
+  return usual * static_cast<int>(FromEnvironment("FARCALL_TEST_PATIENCE", 1));
 }
 
 }  // namespace farcall::testing

@@ -13,10 +13,13 @@
 set -u
 run=$1
 . "$run/settings"
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH="$build/bin:$build/bin/tests:$source/tests/guest/checks:$PATH"
 export HOME=/tmp TMPDIR=/tmp
 export FARCALL_GUEST_DEVICE="" FARCALL_GUEST_INTERFACE=v0
 export FARCALL_GUEST_ADDRESS="$address" FARCALL_GUEST_PEER_ADDRESS="$peer"
+# Its processors are emulated, and the host's may be busy.
+export FARCALL_TEST_PATIENCE=${FARCALL_TEST_PATIENCE:-10}
 cd /tmp
 
 # Lines of the kernel's log that fail a run, whatever the programs say.

@@ -66,6 +66,10 @@ ROOMS = [
     *[Room(rf"transports/{room}/.*", [r"rpc/.*", rf"transports/{room}/.*"], [ASIO, ABSL])
       for room in ("loopback", "faulty", "rdma")],
     Room(r"codegen/.*", [r"codegen/.*", r"rpc/method\.h"], [FLATBUFFERS]),
+    # farcall doctor asks the adapters themselves.
+    Room(r"services/cli/.*",
+         [r"rpc/.*", r"transports/dial\.h", r"transports/rdma/verbs/survey\.h", r"services/.*"],
+         [ASIO, ABSL]),
     Room(r"services/.*", [r"rpc/.*", r"transports/dial\.h", r"services/.*"],
          [ASIO, ABSL, FLATBUFFERS], generated=True),
     Room(r"tests/.*", [r".*"], ANY_LIBRARY, sockets=True, verbs=True, generated=True),

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "farcall/transports/rdma/measure.h"
 #include "farcall/transports/rdma/settings.h"
+#include "farcall/transports/rdma/softnic/runtime_folder.h"
 
 namespace farcall {
 namespace {
@@ -49,6 +50,12 @@ absl::Status CheckShmEndpoint(const Endpoint& endpoint) {
   return absl::InvalidArgumentError(
       absl::StrCat(endpoint.ToString(), ": a name is 1 to ", kMaxName,
                    " letters, digits, '-', '_' and '.', and does not begin with '.'"));
+}
+
+absl::StatusOr<std::string> ShmFolder(const ShmOptions& options) {
+  absl::StatusOr<std::string> path = softnic::SocketPath(options.device.runtime_folder, "name");
+  if (!path.ok()) return path.status();
+  return path->substr(0, path->rfind('/'));
 }
 
 }  // namespace farcall

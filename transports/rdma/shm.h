@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "farcall/rpc/transport.h"
 #include "farcall/transports/rdma/rdma.h"
@@ -29,6 +30,10 @@ absl::StatusOr<uint32_t> MeasureShmThreshold(const ShmOptions& options = {},
 // INVALID_ARGUMENT, with the reason, for an endpoint that Connect of such a transport can never
 // reach: another scheme, or no name.
 absl::Status CheckShmEndpoint(const Endpoint& endpoint);
+
+// The folder in which this user's listeners are found, a socket each by its name; made when it is
+// missing. PERMISSION_DENIED or UNAVAILABLE: why it cannot be used.
+absl::StatusOr<std::string> ShmFolder(const ShmOptions& options = {});
 
 }  // namespace farcall
 

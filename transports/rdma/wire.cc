@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -12,6 +14,9 @@
 
 namespace farcall::rdma {
 namespace {
+
+constexpr std::string_view kNoMeans = "it has no memory or queues for it; see its log";
+static_assert(kNoMeans.size() <= kMaxReasonBytes);
 
 // A power of two, so that the counters of slots may wrap.
 uint32_t SendDepth(const Device& device) {
@@ -30,6 +35,8 @@ absl::StatusOr<std::shared_ptr<Wire>> Wire::Create(std::shared_ptr<LoopDevice> d
                                      std::move(names));
   absl::Status status = wire->SetUp();
   if (status.ok()) return wire;
+  // A peer that asked for the connection hears that much; the log of this side has the rest.
+  wire->id_->Reject(std::as_bytes(std::span(kNoMeans))).IgnoreError();
   wire->GiveUp();
   return wire->Named(status);
 }

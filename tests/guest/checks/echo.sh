@@ -1,20 +1,19 @@
 #!/bin/sh
 # The echo service over rdma://: Dial and Listen, a server and clients in processes of their own.
 #
-#   echo.sh <calls> [folder of the programs: those of build/release]
+#   echo.sh <calls>
 
 set -eu
 
 calls=$1
-programs=${2:-$(dirname "$0")/../../../build/release/bin}
 server=rdma://$FARCALL_GUEST_ADDRESS:7000
-"$programs/farcall_echo_server" "$server" --quiet >server.log 2>&1 &
+farcall_echo_server "$server" --quiet >server.log 2>&1 &
 pid=$!
-"$programs/farcall_echo_client" "$server" 'over an adapter' --calls "$calls"
-"$programs/farcall_echo_client" "$server" 'and again' --calls 10
+farcall_echo_client "$server" 'over an adapter' --calls "$calls" --timeout 60
+farcall_echo_client "$server" 'and again' --calls 10 --timeout 60
 
 # Where nobody listens it says so, and does not hang.
-! "$programs/farcall_echo_client" "rdma://$FARCALL_GUEST_ADDRESS:7001" x --calls 1 2>refused.log
+! farcall_echo_client "rdma://$FARCALL_GUEST_ADDRESS:7001" x --calls 1 2>refused.log
 cat refused.log
 grep -q "rdma://$FARCALL_GUEST_ADDRESS:7001" refused.log
 

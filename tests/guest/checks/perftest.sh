@@ -6,7 +6,7 @@ program=$1
 shift
 "$program" -R -F -d "$FARCALL_GUEST_DEVICE" "$@" >/tmp/server.log 2>&1 &
 server=$!
-"${0%/*}/await_listener.sh"
+await_listener.sh
 "$program" -R -F -d "$FARCALL_GUEST_DEVICE" "$@" "$FARCALL_GUEST_PEER_ADDRESS" ||
   { cat /tmp/server.log; exit 1; }
 wait "$server"

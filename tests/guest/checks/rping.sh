@@ -4,6 +4,6 @@
 set -eu
 rping -s -C 100 -a "$FARCALL_GUEST_ADDRESS" &
 server=$!
-"${0%/*}/await_listener.sh"
+await_listener.sh
 rping -c -C 100 -a "$FARCALL_GUEST_PEER_ADDRESS" -v | tail -n 3
 wait "$server"

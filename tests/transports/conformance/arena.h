@@ -20,6 +20,7 @@
 #include "farcall/rpc/event_loop.h"
 #include "farcall/rpc/mutex.h"
 #include "farcall/rpc/transport.h"
+#include "farcall/tests/from_environment.h"
 #include "farcall/tests/transports/conformance.h"
 #include "farcall/tests/transports/conformance/peer.h"
 
@@ -28,7 +29,7 @@ namespace farcall::testing {
 enum class Layout { kOneLoop, kTwoLoops, kThreads };
 
 // Longer than anything takes on a loaded machine under a sanitizer; a test that waits it out fails.
-inline constexpr Duration kPatience = std::chrono::seconds(20);
+inline const Duration kPatience = Patience(std::chrono::seconds(20));
 // For what must not happen: long enough that it would have.
 inline constexpr Duration kQuiet = std::chrono::milliseconds(20);
 

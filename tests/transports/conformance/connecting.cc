@@ -69,7 +69,7 @@ void NobodyAnswers(Arena& arena) {
   constexpr auto kTimeout = std::chrono::milliseconds(50);
   const TimePoint start = Clock::Steady().Now();
   Dial dial(arena, arena.client_loop(), address, kTimeout);
-  Dial cancelled(arena, arena.client_loop(), address, kTimeout);
+  Dial cancelled(arena, arena.client_loop(), address);
   cancelled.Cancel();
   CHECK(dial.Wait().code() == absl::StatusCode::kDeadlineExceeded);
   CHECK(Clock::Steady().Now() - start >= kTimeout);

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <thread>
 
+#include "farcall/tests/from_environment.h"
+
 namespace farcall::rdma::testing {
 namespace {
 
-constexpr std::chrono::seconds kPatience{10};
+const auto kPatience = farcall::testing::Patience(std::chrono::seconds(10));
 
 std::byte Pattern(size_t i, uint32_t seed) {
   return static_cast<std::byte>((i * 2654435761U >> 7) + seed);

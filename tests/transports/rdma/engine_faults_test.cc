@@ -45,7 +45,7 @@ struct Failure {
   std::string said;  // by the side whose request it was
 };
 
-TEST_CASE("a work request that fails ends the connection, and each Send once") {
+TEST_CASE("a work request that fails ends the connection, and each Send once", "[softnic]") {
   const auto failure = GENERATE(
       Failure{Fault::Kind::kDrop, Opcode::kSend, {3, 10, 47}, "transport retry counter exceeded"},
       Failure{Fault::Kind::kDrop, Opcode::kRead, {1, 9}, "transport retry counter exceeded"},
@@ -72,7 +72,7 @@ TEST_CASE("a work request that fails ends the connection, and each Send once") {
   }
 }
 
-TEST_CASE("what is late changes nothing") {
+TEST_CASE("what is late changes nothing", "[softnic]") {
   const Fault::Kind kind = GENERATE(Fault::Kind::kDelay, Fault::Kind::kLateCompletion);
   Scene scene(Failing({.kind = kind, .one_in = 5, .polls = 30}));
   Load(scene, 100);
@@ -82,7 +82,7 @@ TEST_CASE("what is late changes nothing") {
   scene.arena.Finish();
 }
 
-TEST_CASE("one connection's failure is not another's") {
+TEST_CASE("one connection's failure is not another's", "[softnic]") {
   const Fault fault{.kind = Fault::Kind::kDrop, .on = Opcode::kSend, .nth = 40};
   Scene scene(Failing(fault));
   const Pair other = scene.arena.Connect();
@@ -92,7 +92,8 @@ TEST_CASE("one connection's failure is not another's") {
   scene.arena.Finish();
 }
 
-TEST_CASE("a completion queue that dies takes its own connections along, and no others") {
+TEST_CASE("a completion queue that dies takes its own connections along, and no others",
+          "[softnic]") {
   Scene scene(Failing({.kind = Fault::Kind::kOverrun, .nth = 400}));
   std::vector<Pair> others;
   for (int i = 0; i < 19; ++i) others.push_back(scene.arena.Connect());

@@ -84,7 +84,8 @@ std::vector<size_t> Borders(const std::function<Way(size_t)>& way_of) {
   return borders;
 }
 
-TEST_CASE("a byte more or less decides between inline, eager and rendezvous, and on nothing else") {
+TEST_CASE("a byte more or less decides between inline, eager and rendezvous, and on nothing else",
+          "[softnic]") {
   ShmOptions options;
   SECTION("as it comes") {}
   SECTION("a threshold below the eager size") { options.rdma.threshold = 1000; }
@@ -246,7 +247,8 @@ TEST_CASE("payloads given up at any time end once, and their memory comes home")
 }
 
 // Each side stepped by itself: nothing moves at the other.
-TEST_CASE("a payload that was withdrawn stays until the peer is done with it") {
+// An adapter has read it before anybody looks.
+TEST_CASE("a payload that was withdrawn stays until the peer is done with it", "[softnic]") {
   Scene scene;
   EventLoop& client = scene.arena.client_loop();
   const Sent sent = scene.client.Send({.body = 1 * MiB});
@@ -339,7 +341,9 @@ TEST_CASE("a steady small call is one SEND and one doorbell a direction") {
     CHECK(after.sends - before.sends == kCalls);
     CHECK(after.eager_messages - before.eager_messages == kCalls);
     CHECK(after.doorbells - before.doorbells == kCalls);
-    CHECK(after.inline_sends - before.inline_sends == (size <= 150 ? kCalls : 0));
+    // Soft-iWARP has 80 bytes of it, and envelope and head take 64.
+    const bool inlined = size <= 150 && DeviceCan().acknowledges;
+    CHECK(after.inline_sends - before.inline_sends == (inlined ? kCalls : 0));
     CHECK(after.signaled - before.signaled <= kCalls / 32 + 1);
     CHECK(after.credit_messages == before.credit_messages);
     CHECK(after.copies == before.copies);
@@ -411,7 +415,8 @@ TEST_CASE("rendezvous is an RTS, a READ a chunk and a FIN, and no copy") {
   CHECK(CountersOf(scene.client).sends - client.sends == 10);
   CHECK(CountersOf(scene.client).rendezvous_messages - client.rendezvous_messages == 10);
   CHECK(CountersOf(scene.server).sends - server.sends == 10);
-  CHECK(CountersOf(scene.server).reads - server.reads == 10 * 2 * 4);
+  const size_t chunk = std::min<uint64_t>(256 * KiB, DeviceCan().max_read_bytes);
+  CHECK(CountersOf(scene.server).reads - server.reads == 10 * 2 * (1 * MiB / chunk));
   CHECK(CountersOf(scene.client).registrations == client.registrations);
   CHECK(CountersOf(scene.server).registrations == server.registrations);
   CHECK(CountersOf(scene.client).copies == 0);
@@ -446,7 +451,7 @@ TEST_CASE("a refused payload costs no READ") {
   scene.arena.Finish();
 }
 
-TEST_CASE("options out of bounds are said") {
+TEST_CASE("options out of bounds are said", "[softnic]") {
   ShmOptions options;
   SECTION("depth") { options.rdma.receive_depth = 3; }
   SECTION("eager") { options.rdma.eager_bytes = 2 << 20; }

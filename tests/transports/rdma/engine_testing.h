@@ -22,6 +22,13 @@ namespace farcall::testing {
 // In the guest: what the software NIC alone has (its faults, less inline) is not to be had.
 inline bool OnVerbs() { return std::getenv("FARCALL_GUEST_DEVICE") != nullptr; }
 
+// What the device under the engine can do, with the default options.
+inline rdma::Capabilities DeviceCan() {
+  return (OnVerbs() ? verbs::MakeVerbsDevice() : softnic::MakeSoftnicDevice({}))
+      .value()
+      ->capabilities();
+}
+
 inline Endpoint NewShmName() {
   if (OnVerbs()) {
     return ParseEndpoint(std::string("rdma://") + std::getenv("FARCALL_GUEST_ADDRESS") + ":0")
@@ -39,6 +46,7 @@ inline TransportUnderTest ShmSubject(ShmOptions options) {
             with_limits.rdma.limits = limits;
             if (!OnVerbs()) return MakeShmTransport(with_limits);
             VerbsTransportOptions verbs{.rdma = with_limits.rdma};
+            verbs.rdma.resolve_timeout = verbs.rdma.connect_timeout = kPatience;
             if (!options.device.windows) verbs.rdma.isolation = RdmaIsolation::kDomain;
             return MakeVerbsTransport(verbs);
           },

@@ -22,7 +22,7 @@ using rdma::CompletionStatus;
 using rdma::Envelope;
 using rdma::Kind;
 
-constexpr uint32_t kBytes = 100'000;
+constexpr uint32_t kBytes = 60'000;  // one READ, of any device
 
 Message Filled(Peer& peer, size_t bytes, char fill) {
   Message message;
@@ -82,7 +82,7 @@ TEST_CASE("what is offered can be read, again and in parts, until its FIN") {
   reading.scene.arena.Finish();
 }
 
-TEST_CASE("a byte beside what is offered cannot be read") {
+TEST_CASE("a byte beside what is offered cannot be read", "[softnic]") {
   Reading reading;
   const int64_t offset = GENERATE(int64_t{-64}, int64_t{-1}, int64_t{1}, int64_t{kBytes},
                                   int64_t{1} << 20, int64_t{1} << 40);
@@ -93,7 +93,7 @@ TEST_CASE("a byte beside what is offered cannot be read") {
   reading.scene.arena.Finish();
 }
 
-TEST_CASE("a byte more than was offered cannot be read, nor up to the last address") {
+TEST_CASE("a byte more than was offered cannot be read, nor up to the last address", "[softnic]") {
   Reading reading;
   auto [rogue, victim, offer] = reading.Offered('a');
   SECTION("a byte more") {
@@ -110,7 +110,7 @@ TEST_CASE("a byte more than was offered cannot be read, nor up to the last addre
 
 // The keys of a connection do not depend on chance: the test knows from an earlier one which key
 // the offer will have.
-TEST_CASE("what is going to be offered cannot be read before") {
+TEST_CASE("what is going to be offered cannot be read before", "[softnic]") {
   Reading reading;
   const Envelope model = reading.Offered('a').offer;
   Rogue rogue(reading.scene.arena);
@@ -177,7 +177,8 @@ TEST_CASE("what is offered to one connection cannot be read by another") {
 
 // RdmaIsolation::kShared, over windows that any peer of a domain can use: what is offered to
 // anybody, while it is offered. Without windows: what lies in send buffers.
-TEST_CASE("where connections share a domain, a peer can read what another is offered") {
+TEST_CASE("where connections share a domain, a peer can read what another is offered",
+          "[softnic]") {
   ShmOptions options;
   options.rdma.isolation = RdmaIsolation::kShared;
   options.device.windows = GENERATE(true, false);
@@ -291,7 +292,8 @@ struct Outside {
 };
 
 // With one domain for all, it finds what others are sent, and still nothing of what arrives.
-TEST_CASE("a peer that scans all that it was given finds no byte of another connection") {
+TEST_CASE("a peer that scans all that it was given finds no byte of another connection",
+          "[softnic]") {
   constexpr std::string_view kSecret = "not for the neighbour";
   constexpr std::string_view kArrives = "for the victim's eyes alone";
   constexpr std::string_view kMeant = "for this peer, to be read";

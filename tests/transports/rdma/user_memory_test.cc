@@ -113,7 +113,8 @@ TEST_CASE("user memory is sent eagerly where it lies") {
   scene.arena.Finish();
 }
 
-TEST_CASE("where peers can read memory of the device alone, large user memory is copied once") {
+TEST_CASE("where peers can read memory of the device alone, large user memory is copied once",
+          "[softnic]") {
   constexpr size_t kSize = 100'000;
   Scene scene;
   Registered source(8 * kSize);
@@ -177,7 +178,7 @@ TransportUnderTest AnywhereSubject(const ShmOptions& options) {
           NewShmName};
 }
 
-TEST_CASE("where peers can read any memory, user memory is sent without a copy") {
+TEST_CASE("where peers can read any memory, user memory is sent without a copy", "[softnic]") {
   const size_t size = GENERATE(size_t{9'000}, 100'000, 1 * MiB);
   ShmOptions options;
   options.device.windows = GENERATE(true, false);
@@ -203,7 +204,7 @@ TEST_CASE("where peers can read any memory, user memory is sent without a copy")
   arena.Finish();
 }
 
-TEST_CASE("an engine on such a device keeps the promises with user memory") {
+TEST_CASE("an engine on such a device keeps the promises with user memory", "[softnic]") {
   ShmOptions options;
   options.device.windows = GENERATE(true, false);
   Registered source(kHuge);
@@ -222,7 +223,8 @@ TEST_CASE("an engine on such a device keeps the promises with user memory") {
 
 // ---- READs that are out ----
 
-TEST_CASE("user memory that is given up belongs to the transport until its last READ completed") {
+TEST_CASE("user memory that is given up belongs to the transport until its last READ completed",
+          "[softnic]") {
   constexpr size_t kSize = 4 * MiB;
   ShmOptions options;
   options.rdma.chunk_bytes = 64 << 10;
@@ -272,7 +274,7 @@ TEST_CASE("a handle that outlives its connections keeps nothing of theirs") {
   CHECK(OpenDescriptors() == descriptors);
 }
 
-TEST_CASE("a connection that outlives handles keeps none of their keys") {
+TEST_CASE("a connection that outlives handles keeps none of their keys", "[softnic]") {
   constexpr size_t kSize = 20'000;
   ShmOptions options;
   options.device.keys = 40;
@@ -298,7 +300,8 @@ TEST_CASE("a connection that outlives handles keeps none of their keys") {
   scene.arena.Finish();
 }
 
-TEST_CASE("user memory that the device takes no more is replaced by the pool's, and told of") {
+TEST_CASE("user memory that the device takes no more is replaced by the pool's, and told of",
+          "[softnic]") {
   constexpr size_t kSize = 20'000;
   ShmOptions options;
   options.device.keys = 40;

@@ -15,16 +15,35 @@
 namespace farcall::verbs {
 namespace {
 
+// Soft-iWARP. What follows is no capability that an adapter can be asked for.
+constexpr uint32_t kSiwVendor = 0x626d74;
+// One thread of a processor's sends for all queue pairs, and an answer to a READ to its end:
+// shorter ones let others through.
+constexpr uint64_t kSiwMaxRead = uint64_t{64} << 10;
+// Its library maps queues at offsets that count up from 0 in whole pages, and takes the one at
+// 0x90000 for a failure (SIW_INVAL_UOBJ_KEY): EINVAL for every queue pair from the twelfth
+// connection or so on. A completion queue of so many entries, 32 bytes each, lies across it.
+constexpr int kSiwSpanEntries = 0x98000 / 32;
+
 uint32_t Positive(int value) { return static_cast<uint32_t>(std::max(value, 0)); }
+
+// Never destroyed, as `context` is not.
+absl::Status SpanSiwsFalseFailure(ibv_context* context) {
+  if (ibv_create_cq(context, kSiwSpanEntries, nullptr, nullptr, 0) != nullptr) {
+    return absl::OkStatus();
+  }
+  return SystemError("soft-iWARP: a completion queue", errno);
+}
 
 // librdmacm says 'no such device' for each of these, and which it is one wants to know.
 absl::Status WhyNone() {
   int count = 0;
   ibv_device** const devices = ibv_get_device_list(&count);
-  if (devices == nullptr) return SystemError("listing the RDMA adapters", errno);
+  // ENOSYS: the kernel has no verbs for programs, which is how a machine without an adapter looks.
+  if (devices == nullptr && errno != ENOSYS) return SystemError("listing the RDMA adapters", errno);
   std::string names;
   for (int i = 0; i < count; ++i) absl::StrAppend(&names, " ", ibv_get_device_name(devices[i]));
-  ibv_free_device_list(devices);
+  if (devices != nullptr) ibv_free_device_list(devices);
   if (count == 0) {
     return absl::UnavailableError(
         "this machine has no RDMA adapter: /sys/class/infiniband_verbs is empty, or its user-space "
@@ -99,6 +118,11 @@ absl::Status Adapter::Ask() {
     if (attributes.max_msg_sz != 0) message = std::min<uint64_t>(message, attributes.max_msg_sz);
   }
   const bool iwarp = context_->device->transport_type == IBV_TRANSPORT_IWARP;
+  const bool siw = has.vendor_id == kSiwVendor;
+  if (siw) {
+    absl::Status spanned = SpanSiwsFalseFailure(context_);
+    if (!spanned.ok()) return spanned;
+  }
   const uint32_t sges = std::min(Positive(has.max_sge), uint32_t{rdma::kMaxSges});
   capabilities_ = {
       .name = name,
@@ -107,7 +131,7 @@ absl::Status Adapter::Ask() {
       .max_completion_depth = Positive(has.max_cqe),
       .max_inline = kMaxInline,
       .max_send_bytes = static_cast<uint32_t>(message),
-      .max_read_bytes = message,
+      .max_read_bytes = siw ? std::min(message, kSiwMaxRead) : message,
       .max_send_sges = sges,
       .max_read_sges = iwarp ? 1 : sges,
       .max_initiator_depth = Positive(has.max_qp_init_rd_atom),

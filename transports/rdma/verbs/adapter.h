@@ -39,6 +39,8 @@ class Adapter {
   void ReadAsyncEvents();
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   int async_fd() const { return context_->async_fd; }
+  // A parent process opened it.
+  bool inherited() const { return guard_.inherited(); }
 
  private:
   absl::Status Ask();

@@ -18,6 +18,11 @@
 namespace farcall::verbs {
 namespace {
 
+absl::Status Inherited() {
+  return absl::FailedPreconditionError(
+      "this device belongs to the parent process; make another after fork");
+}
+
 class VerbsDevice : public rdma::Device {
  public:
   VerbsDevice(std::shared_ptr<Family> family, std::shared_ptr<Adapter> adapter)
@@ -26,6 +31,7 @@ class VerbsDevice : public rdma::Device {
   const rdma::Capabilities& capabilities() const override { return adapter_->capabilities(); }
 
   absl::StatusOr<std::unique_ptr<rdma::ProtectionDomain>> CreateProtectionDomain() override {
+    if (adapter_->inherited()) return Inherited();
     ibv_pd* const domain = ibv_alloc_pd(adapter_->context());
     if (domain == nullptr) {
       return SystemError(absl::StrCat(adapter_->name(), ": no protection domain"), errno);
@@ -35,12 +41,14 @@ class VerbsDevice : public rdma::Device {
 
   absl::StatusOr<std::unique_ptr<rdma::CompletionQueue>> CreateCompletionQueue(
       uint32_t depth) override {
+    if (adapter_->inherited()) return Inherited();
     absl::StatusOr<std::shared_ptr<CompletionCore>> core = CompletionCore::Create(adapter_, depth);
     if (!core.ok()) return core.status();
     return std::make_unique<Completions>(*std::move(core));
   }
 
   absl::StatusOr<std::unique_ptr<rdma::EventChannel>> CreateEventChannel() override {
+    if (adapter_->inherited()) return Inherited();
     absl::StatusOr<std::shared_ptr<ChannelCore>> core = ChannelCore::Create(adapter_);
     if (!core.ok()) return core.status();
     return std::make_unique<Channel>(*std::move(core));

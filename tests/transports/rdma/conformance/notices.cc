@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 
+#include "farcall/tests/from_environment.h"
 #include "farcall/tests/transports/rdma/ends.h"
 #include "farcall/tests/transports/rdma/subject.h"
 
@@ -16,7 +17,7 @@ bool Readable(int fd, int timeout_ms) {
   return ::poll(&ready, 1, timeout_ms) > 0;
 }
 
-constexpr int kPatienceMs = 10'000;
+const int kPatienceMs = farcall::testing::Patience(10'000);
 
 TEST_CASE("a queue that is armed is noticed, once") {
   Pair pair(SubjectDevice(), FreshAddress());

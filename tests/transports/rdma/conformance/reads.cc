@@ -8,12 +8,26 @@
 namespace farcall::rdma::testing {
 namespace {
 
+// `bytes`, or what a READ of the device can have.
+uint32_t Readable(size_t bytes) {
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(bytes, SubjectDevice().capabilities().max_read_bytes));
+}
+
 TEST_CASE("reads of every size bring the bytes, without any help of the owner") {
   constexpr size_t kMemory = size_t{3} << 20;
   Pair pair(SubjectDevice(), FreshAddress(), {.memory = kMemory}, {.memory = kMemory});
-  for (const uint32_t bytes :
-       {0U, 1U, 7U, 64U, 4096U, 262'143U, 262'144U, 262'145U, 1U << 20, (3U << 20) - 1, 3U << 20}) {
+  for (const uint32_t bytes : {0U, 1U, 7U, 64U, 4096U, 65'535U, 65'536U, 262'143U, 262'144U,
+                               262'145U, 1U << 20, (3U << 20) - 1, 3U << 20}) {
     INFO(bytes << " bytes");
+    if (Readable(bytes) < bytes) {
+      SendRequest request;
+      request.opcode = Opcode::kRead;
+      request.sge_count = 1;
+      request.sges[0] = pair.active.At(0, bytes);
+      CHECK(pair.active.Post(request).code() == absl::StatusCode::kInvalidArgument);
+      continue;
+    }
     pair.passive.Fill(0, bytes, bytes + 3);
     pair.active.Read(5, 0, bytes, pair.passive.address(), pair.passive.region->rkey());
     Completion completion;
@@ -32,18 +46,19 @@ TEST_CASE("reads of every size bring the bytes, without any help of the owner") 
 TEST_CASE("a read scatters into as many segments as the device says") {
   Pair pair(SubjectDevice(), FreshAddress());
   const uint32_t segments = SubjectDevice().capabilities().max_read_sges;
-  pair.passive.Fill(0, 300'000, 9);
+  const uint32_t bytes = Readable(300'000);
+  pair.passive.Fill(0, bytes, 9);
   SendRequest request;
   request.opcode = Opcode::kRead;
   request.remote_address = pair.passive.address();
   request.rkey = pair.passive.region->rkey();
   request.sge_count = static_cast<uint8_t>(segments);
-  request.sges[0] = pair.active.At(0, 299'000);
-  request.sges[1] = pair.active.At(299'000, 1000);
-  if (segments == 1) request.sges[0] = pair.active.At(0, 300'000);
+  request.sges[0] = pair.active.At(0, bytes - 1000);
+  request.sges[1] = pair.active.At(bytes - 1000, 1000);
+  if (segments == 1) request.sges[0] = pair.active.At(0, bytes);
   REQUIRE(pair.active.Post(request).ok());
   CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kSuccess);
-  CHECK(pair.active.Holds(0, 300'000, 9));
+  CHECK(pair.active.Holds(0, bytes, 9));
   request.sge_count = static_cast<uint8_t>(segments + 1);
   CHECK(pair.active.Post(request).code() == absl::StatusCode::kInvalidArgument);
 }
@@ -66,9 +81,7 @@ TEST_CASE("a message does not wait for a large read that was posted before it") 
   constexpr size_t kMemory = size_t{64} << 20;
   Pair pair(SubjectDevice(), FreshAddress(), {.memory = kMemory}, {.memory = kMemory});
   pair.passive.Receive(1, 0, 64);
-  const auto bytes = static_cast<uint32_t>(
-      std::min<uint64_t>(kMemory, SubjectDevice().capabilities().max_read_bytes));
-  pair.active.Read(2, 0, bytes, pair.passive.address(), pair.passive.region->rkey());
+  pair.active.Read(2, 0, Readable(kMemory), pair.passive.address(), pair.passive.region->rkey());
   pair.active.Send(3, 0, 8);
   CHECK(pair.passive.NextCompletion(pair.active).wr_id == 1);
   CHECK(pair.active.NextCompletion(pair.passive).wr_id == 2);
@@ -77,12 +90,11 @@ TEST_CASE("a message does not wait for a large read that was posted before it") 
 
 TEST_CASE("both sides read from each other at once") {
   Pair pair(SubjectDevice(), FreshAddress());
-  const size_t half = pair.active.options.memory / 2;
+  const uint32_t half = Readable(pair.active.options.memory / 2);
   pair.active.Fill(0, half, 1);
   pair.passive.Fill(0, half, 2);
-  const auto bytes = static_cast<uint32_t>(half);
-  pair.active.Read(1, half, bytes, pair.passive.address(), pair.passive.region->rkey());
-  pair.passive.Read(1, half, bytes, pair.active.address(), pair.active.region->rkey());
+  pair.active.Read(1, half, half, pair.passive.address(), pair.passive.region->rkey());
+  pair.passive.Read(1, half, half, pair.active.address(), pair.active.region->rkey());
   CHECK(pair.active.NextCompletion(pair.passive).status == CompletionStatus::kSuccess);
   CHECK(pair.passive.NextCompletion(pair.active).status == CompletionStatus::kSuccess);
   CHECK(pair.active.Holds(half, half, 2));
