@@ -136,6 +136,7 @@ class BufferPool::Core {
   void DropSlab(SlabRecord* slab);
   absl::Status Grow(SlabRecord& slab, size_t bytes, size_t wanted);
   // What slots of `slot_bytes` may take together with all others.
+  absl::Status CheckFits(uint64_t bytes) const;
   size_t LimitFor(size_t slot_bytes) const;
   bool Reserve(size_t bytes, size_t limit);
   // Unmaps slabs without a lease, of slots of more than `above` bytes, until `wanted` bytes were
@@ -317,6 +318,12 @@ size_t BufferPool::Core::LimitFor(size_t slot_bytes) const {
   return options_.max_bytes - std::min(options_.max_bytes, options_.small_bytes);
 }
 
+absl::Status BufferPool::Core::CheckFits(uint64_t bytes) const {
+  if (bytes > options_.max_bytes) return Exhausted(bytes);
+  const size_t slot_bytes = SlotBytesFor(ClassOf(bytes), bytes);
+  return slot_bytes <= LimitFor(slot_bytes) ? absl::OkStatus() : Exhausted(bytes);
+}
+
 bool BufferPool::Core::Reserve(size_t bytes, size_t limit) {
   size_t mapped = mapped_bytes_.load(std::memory_order_relaxed);
   do {
@@ -485,6 +492,8 @@ BufferPool::BufferPool(BufferPoolOptions options, std::unique_ptr<SlabSource> so
 BufferPool::~BufferPool() { core_->ClosePool(); }
 
 absl::StatusOr<Buffer> BufferPool::Allocate(size_t bytes) { return core_->Allocate(bytes); }
+
+absl::Status BufferPool::CheckFits(uint64_t bytes) const { return core_->CheckFits(bytes); }
 
 absl::StatusOr<Buffer> BufferPool::AllocateLazily(size_t bytes) {
   return core_->AllocateLazily(bytes);

@@ -72,6 +72,8 @@ class BufferPool {
   // A Buffer whose view is `bytes` long, in a slot of at least that capacity (0 gives the smallest
   // slot). The contents are undefined. RESOURCE_EXHAUSTED names the pool, its limit and the option.
   absl::StatusOr<Buffer> Allocate(size_t bytes);
+  // RESOURCE_EXHAUSTED, the same, when not even an unused pool has so much.
+  absl::Status CheckFits(uint64_t bytes) const;
 
   // The same for memory that somebody else promises to fill: above kMaxSmallSlot a slot that is not
   // warm yet is address space only, and Commit must be called before its bytes are touched.

@@ -349,6 +349,19 @@ ServerSession::Sent ServerSession::SendStatus(uint64_t id, const absl::Status& s
   return sent;
 }
 
+// A payload that finds no room costs its own call; its status finds some.
+bool ServerSession::OnAnswerUnsent(const SendResult& unsent) {
+  const uint64_t bytes = unsent.message.payload_bytes();
+  if (unsent.sent || bytes == 0) return false;
+  const absl::StatusOr<FrameHeader> header = DecodeHeader(unsent.message.head.bytes());
+  if (!header.ok() || header->type != FrameType::kReply) return false;
+  SendStatus(header->call,
+             absl::ResourceExhaustedError(absl::StrCat(
+                 "the reply of ", bytes, " bytes was not sent: ", unsent.status.message())),
+             0, {}, {});
+  return true;
+}
+
 size_t ServerSession::Orphan() {
   const size_t orphans = calls_.size();
   for (auto& [id, call] : calls_) {

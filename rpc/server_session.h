@@ -43,6 +43,7 @@ class ServerSession final : public Session {
   void OnWholeCall(Ticket ticket, const FrameHeader& header, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
+  bool OnAnswerUnsent(const SendResult& unsent) override;
   void OnDraining() override {}  // a caller that drains just makes no more calls
   void OnEnded(const absl::Status& status) override;
 

@@ -116,7 +116,7 @@ void Session::SendAnswer(Message&& message) {
       connection_->Send(std::move(message), [this, bytes](const SendResult& result) {
         --unread_answers_;
         unread_bytes_ -= bytes;
-        if (absl::IsResourceExhausted(result.status)) {
+        if (absl::IsResourceExhausted(result.status) && !OnAnswerUnsent(result)) {
           End(absl::ResourceExhaustedError(absl::StrCat(
               peer_address_, " does not read its answers: ", result.status.message())));
         }

@@ -70,6 +70,8 @@ class Session : private Receiver, private Timer {
   // An admitted one will not become whole.
   void OnAbandoned(Ticket ticket, absl::Status status) override = 0;
   virtual void OnCancel(uint64_t call) = 0;
+  // There is no room for what SendAnswer was given. True: something smaller was said instead.
+  virtual bool OnAnswerUnsent(const SendResult& /*unsent*/) { return false; }
   // The peer takes no new calls.
   virtual void OnDraining() = 0;
   // The connection is gone; the last callback. The session must not be destroyed inside it.
@@ -84,8 +86,8 @@ class Session : private Receiver, private Timer {
   // This side, or the peer, takes no new calls.
   void NoteDraining();
   // Sends what the peer made us say. Ends the connection of a peer for which too much waits
-  // (limits.max_unread_answers, the transport's queue): losing an answer would be worse, it is
-  // waited for.
+  // (limits.max_unread_answers, the transport's queue), unless OnAnswerUnsent knows better: losing
+  // an answer would be worse, it is waited for.
   void SendAnswer(Message&& message);
   void SendControl(const FrameHeader& header);
   // Bytes of answers that did not leave yet.

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "farcall/rpc/outcome.h"
+#include "farcall/rpc/server.h"
+#include "farcall/services/echo/echo_impl.h"
 #include "farcall/tests/faults/process.h"
 #include "farcall/tests/hostile/ground.h"
 #include "farcall/tests/rpc/sanitized.h"
@@ -288,6 +290,35 @@ TEST_CASE("1,000 connects and disconnects over shm leave descriptors, threads an
   CAPTURE(before.heap_bytes, after.heap_bytes, before.resident_bytes, after.resident_bytes);
   CHECK(after.heap_bytes <= before.heap_bytes + slack);
   CHECK(after.resident_bytes <= before.resident_bytes + (size_t{8} << 20));
+}
+
+TEST_CASE("a reply that cannot be copied into the send pool costs its own call") {
+  const hostile::LogLines log;
+  TransportOptions options;
+  options.shm.rdma.connection_pool_bytes = 16 * MiB;
+  services::EchoImpl echo;
+  Server server;
+  REQUIRE(server.Add(services::Echo::Bind(echo)).ok());
+  const absl::StatusOr<Endpoint> at = Listen(server, NewName(), options);
+  REQUIRE(at.ok());
+  const absl::StatusOr<Channel> channel = Dial(at->ToString());
+  REQUIRE(channel.ok());
+  services::Echo::Client client(*channel);
+  const CallOptions patient{.timeout = seconds(20)};
+  for (int round = 0; round < 3; ++round) {
+    services::BytesRequestT large;
+    large.reply_attachment_bytes = 32 * MiB;
+    CHECK(client.Say({.text = "before"}, patient).ok());
+    const absl::Status refused = client.Bytes(large, patient).status();
+    INFO(refused);
+    CHECK(absl::IsResourceExhausted(refused));
+    CHECK(OutcomeOf(refused) == Outcome::kAnswered);
+    CHECK_THAT(std::string(refused.message()),
+               Catch::Contains("rdma send pool") && Catch::Contains("connection_pool_bytes"));
+    large.reply_attachment_bytes = MiB;
+    CHECK(client.Bytes(large, patient).ok());
+  }
+  CHECK(channel->info().stats.connects == 1);
 }
 
 }  // namespace

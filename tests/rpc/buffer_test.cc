@@ -287,6 +287,10 @@ TEST_CASE("max_bytes holds for every request, however large") {
                    Catch::Contains("1048576") && Catch::Contains("max_bytes"));
   }
   CHECK(counted.books->mapped_bytes() == 0);
+  CHECK(counted.pool->CheckFits(kMiB).ok());
+  for (const uint64_t bytes : {uint64_t{kMiB} + 1, UINT64_MAX, UINT64_MAX - 4096}) {
+    CHECK(counted.pool->CheckFits(bytes).code() == absl::StatusCode::kResourceExhausted);
+  }
 
   std::vector<Buffer> buffers;
   while (true) {

@@ -160,6 +160,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   absl::Status PostReceive(uint32_t buffer);
   bool OnMessage(const Envelope& envelope, Arrival arrival);
   absl::Status OnRts(const Envelope& envelope, std::span<const std::byte> received);
+  absl::Status CheckFits(const MessageSizes& sizes, const Message& message) const;
   absl::Status TakeHead(std::span<const std::byte> bytes, Message& message);
   absl::Status TakeParts(const Envelope& envelope, const Layout& layout, Arrival arrival,
                          Buffer attachment, Message& message, bool& lent);

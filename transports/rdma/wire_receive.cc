@@ -170,6 +170,13 @@ absl::Status Wire::TakeParts(const Envelope& envelope, const Layout& layout, Arr
   return status;
 }
 
+// What no pool could ever hold need not wait for memory, and nobody behind it.
+absl::Status Wire::CheckFits(const MessageSizes& sizes, const Message& message) const {
+  absl::Status fits = receive_pool_->CheckFits(sizes.body);
+  if (!fits.ok() || message.attachment) return fits;
+  return receive_pool_->CheckFits(sizes.attachment);
+}
+
 absl::Status Wire::OnRts(const Envelope& envelope, std::span<const std::byte> received) {
   absl::Status status = incoming_->Announce(envelope);
   if (!status.ok()) return status;
@@ -192,6 +199,11 @@ absl::Status Wire::OnRts(const Envelope& envelope, std::span<const std::byte> re
       admission.attachment.slot()->capacity >= envelope.sizes.attachment) {
     admission.attachment.SetView(0, static_cast<size_t>(envelope.sizes.attachment));
     message.attachment = std::move(admission.attachment);
+  }
+  if (absl::Status fits = CheckFits(envelope.sizes, message); !fits.ok()) {
+    incoming_->Refuse(envelope.transfer, fits);
+    abandoned_.push_back({ticket, std::move(fits)});
+    return absl::OkStatus();
   }
   if (envelope.payload() <= kSmallPayloadBytes) order_->Expect(ticket);
   incoming_->Accept(envelope, ticket, std::move(message), loop_.now());

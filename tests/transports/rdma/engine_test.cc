@@ -280,6 +280,8 @@ TEST_CASE("a receive pool that is used up gives messages up, and recovers") {
   for (int i = 0; i < 200; ++i) sends.push_back(scene.client.Send({.body = 60 * KiB}));
   CHECK(scene.arena.RunUntil([&] { return scene.client.outcomes() == sends.size() + 1; }));
   CHECK(scene.server.Abandoned(impossible.number)->code() == absl::StatusCode::kResourceExhausted);
+  CHECK_THAT(std::string(scene.server.Abandoned(impossible.number)->message()),
+             Catch::Contains("RdmaOptions::receive_pool_bytes"));
   size_t abandoned = 0;
   for (const Sent& sent : sends) {
     if (!scene.server.Abandoned(sent.number).has_value()) continue;
