@@ -290,6 +290,7 @@ CostTable CostsOf(const std::vector<Record>& records, uint64_t bytes) {
   for (const Row& row : rows) table.rows.push_back({row.name, {}});
   for (const CostColumn& column : kCostColumns) {
     std::vector<std::optional<double>> values;
+    values.reserve(rows.size());
     for (const Row& row : rows) {
       values.push_back(MedianOf(column.figure, LargestGroup(row.at.begin()->second)));
     }

@@ -195,6 +195,7 @@ absl::StatusOr<ProbeStep> Prober::Greet() {
       absl::StrCat("protocol ", std::min(theirs.max_version, kProtocolVersion), ", requests up to ",
                    theirs.max_body_bytes, " bytes, ", theirs.max_calls_in_flight, " calls at once");
   std::vector<std::string> offers;
+  offers.reserve(theirs.offers.size());
   for (const auto& [name, value] : theirs.offers) offers.push_back(Printable(name));
   if (!offers.empty()) absl::StrAppend(&step.text, ", offers ", absl::StrJoin(offers, ", "));
   return step;
