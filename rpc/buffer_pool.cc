@@ -74,6 +74,7 @@ class BufferPool::Core {
     for (Shard& shard : shards_) shard.core = this;
   }
 
+  absl::Status CheckFits(uint64_t bytes) const;
   absl::StatusOr<Buffer> Allocate(size_t bytes);
   absl::StatusOr<Buffer> AllocateLazily(size_t bytes);
   static absl::Status Commit(const Buffer& buffer, size_t bytes);
@@ -136,7 +137,6 @@ class BufferPool::Core {
   void DropSlab(SlabRecord* slab);
   absl::Status Grow(SlabRecord& slab, size_t bytes, size_t wanted);
   // What slots of `slot_bytes` may take together with all others.
-  absl::Status CheckFits(uint64_t bytes) const;
   size_t LimitFor(size_t slot_bytes) const;
   bool Reserve(size_t bytes, size_t limit);
   // Unmaps slabs without a lease, of slots of more than `above` bytes, until `wanted` bytes were
