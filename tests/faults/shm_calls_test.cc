@@ -308,7 +308,9 @@ TEST_CASE("a reply that cannot be copied into the send pool costs its own call")
   for (int round = 0; round < 3; ++round) {
     services::BytesRequestT large;
     large.reply_attachment_bytes = 32 * MiB;
-    CHECK(client.Say({.text = "before"}, patient).ok());
+    services::SayRequestT small;
+    small.text = "before";
+    CHECK(client.Say(small, patient).ok());
     const absl::Status refused = client.Bytes(large, patient).status();
     INFO(refused);
     CHECK(absl::IsResourceExhausted(refused));
