@@ -210,10 +210,8 @@ void IncomingTransfers::Enter(Table::iterator at, State to) {
   auto& [id, transfer] = *at;
   if (transfer.state == State::kWaiting) {
     WaitingLike(transfer).erase({transfer.ticket, id});
-    if (starved_ == id) {
-      starved_.reset();
-      starved_since_.reset();
-    }
+    if (starved_ == id) starved_.reset();
+    if (!LargeWait()) starved_since_.reset();
   }
   transfer.state = to;
   if (to != State::kEnded) return;
