@@ -126,7 +126,7 @@ TEST_CASE("where peers can read memory of the device alone, large user memory is
 }
 
 // In as many pieces that it is not over when a message is withdrawn a few turns later.
-TEST_CASE("a large copy is made a piece a turn, and given up with its message") {
+TEST_CASE("a large copy is made a piece a turn, and given up with its message", "[softnic]") {
   constexpr size_t kPieces = 30;
   constexpr size_t kSize = (kPieces - 1) * rdma::kCopyBytes + 1;
   Scene scene;
