@@ -94,6 +94,10 @@ class Stage {
                               .max_tables = 500};
     FUZZ_CHECK(shared_.methods.Add(service_).ok());
     wire_->on_heard = [this](const FrameHeader& header, const Message&) { Hear(header); };
+    // What did not leave is no answer: another one may come.
+    wire_->on_overflow = [this](const FrameHeader& header) {
+      if (header.type == FrameType::kReply) ++unanswered_[header.call];
+    };
     OnLoop([this] { home_.Accept(wire_->Open()); });
   }
 

@@ -139,6 +139,7 @@ void Wire::Overflow() {
   if (closed_ || waiting_.empty() || waiting_.front().withdrawn) return;
   Waiting oldest = std::move(waiting_.front());
   waiting_.pop_front();
+  on_overflow(oldest.header);
   Finish(std::move(oldest), absl::ResourceExhaustedError("the queue is full"), false);
 }
 

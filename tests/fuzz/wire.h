@@ -29,6 +29,7 @@ class Wire final : public std::enable_shared_from_this<Wire> {
                                                                         const Message&) {};
   // Hears the header of each message that is about to end as sent.
   std::function<void(const FrameHeader&)> on_left = [](const FrameHeader&) {};
+  std::function<void(const FrameHeader&)> on_overflow = [](const FrameHeader&) {};  // it did not
 
   // Says a message: it is announced, and whole at once unless `later` (only for a payload: heads
   // keep their order).
