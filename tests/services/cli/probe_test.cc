@@ -2,7 +2,11 @@
 
 #include "farcall/services/cli/probe.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <future>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -80,6 +84,12 @@ TEST_CASE("a server that does not answer") {
   CHECK(!steps.back().ok);
   CHECK_THAT(steps.back().text, Contains("no answer within 200 ms"));
   listener->Stop();
+  std::promise<void> gone;
+  loop.Post([&] {  // where it belongs
+    accepted.reset();
+    gone.set_value();
+  });
+  gone.get_future().wait();
 }
 
 TEST_CASE("a server that takes no calls is told apart from one that is not there") {
