@@ -105,13 +105,8 @@ void LoopState::Submit(LoopTask& task) {
   }
 }
 
-void LoopState::AddAsyncWork() {
-  async_work.fetch_add(1);
-  if (!driven.load()) WakeHelper();
-}
-
-void LoopState::AddUpkeep() {
-  upkeep.fetch_add(1);
+void LoopState::Add(std::atomic<int64_t>& work) {
+  work.fetch_add(1);
   if (!driven.load()) WakeHelper();
 }
 
@@ -187,7 +182,7 @@ void LoopState::Release() {
     if (next != nullptr) {
       RemoveWaiter(*next);
     } else {
-      driven.store(false);  // before async_work is looked at: see AddAsyncWork
+      driven.store(false);  // before WantsDriver looks: see Add
       wake_helper = submitted.first != nullptr || helper_parked_for_good || WantsDriver();
       helper_parked_for_good = false;
     }
@@ -312,9 +307,9 @@ asio::io_context& EventLoop::poller_io() { return *state_->io; }
 Clock& EventLoop::clock() const { return state_->clock; }
 ProgressMode EventLoop::mode() const { return state_->options.mode; }
 
-void EventLoop::AddAsyncWork() { state_->AddAsyncWork(); }
+void EventLoop::AddAsyncWork() { state_->Add(state_->async_work); }
 void EventLoop::RemoveAsyncWork() { state_->async_work.fetch_sub(1); }
-void EventLoop::AddUpkeep() { state_->AddUpkeep(); }
+void EventLoop::AddUpkeep() { state_->Add(state_->upkeep); }
 void EventLoop::RemoveUpkeep() { state_->upkeep.fetch_sub(1); }
 
 TimePoint EventLoop::now() const { return state_->Now(); }

@@ -76,8 +76,7 @@ struct LoopState : std::enable_shared_from_this<LoopState> {
     return *io;
   }
   void Submit(LoopTask& task);
-  void AddAsyncWork();
-  void AddUpkeep();
+  void Add(std::atomic<int64_t>& work);  // to async_work or upkeep
   bool WantsDriver() const { return async_work.load() > 0 || upkeep.load() > 0; }
   // A sleeping driver that is not this thread: it must be woken to notice what was changed before.
   bool DriverSleepsElsewhere() const;

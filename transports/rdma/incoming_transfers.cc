@@ -11,12 +11,8 @@
 namespace farcall::rdma {
 namespace {
 
-constexpr std::string_view kUsedUp =
-    "the receive pool is used up: release buffers sooner, or raise "
-    "RdmaOptions::connection_pool_bytes or receive_pool_bytes";
-constexpr std::string_view kStayedUsedUp =
-    "in kMaxMemoryWait the receive pool did not have them: release buffers sooner, or raise "
-    "RdmaOptions::connection_pool_bytes or receive_pool_bytes";
+constexpr char kRemedy[] =
+    ": release buffers sooner, or raise RdmaOptions::connection_pool_bytes or receive_pool_bytes";
 
 absl::Status NoMemoryFor(const MessageSizes& sizes, std::string_view why) {
   return absl::ResourceExhaustedError(absl::StrCat(
@@ -111,7 +107,8 @@ bool IncomingTransfers::NoMemory(uint32_t transfer, TimePoint now) {
     starved_ = transfer;
     return false;
   }
-  Handle(at, Event::kNoMemory, NoMemoryFor(at->second.sizes, kUsedUp));
+  Handle(at, Event::kNoMemory,
+         NoMemoryFor(at->second.sizes, absl::StrCat("the receive pool is used up", kRemedy)));
   return true;
 }
 
@@ -121,7 +118,9 @@ void IncomingTransfers::ExpireWaiting(TimePoint now) {
     while (starved() && !waiting.empty()) {  // the oldest is the first
       const auto at = transfers_.find(waiting.begin()->second);
       if (now - std::max(at->second.since, *starved_since_) <= limits_.max_memory_wait) break;
-      Handle(at, Event::kNoMemory, NoMemoryFor(at->second.sizes, kStayedUsedUp));
+      Handle(
+          at, Event::kNoMemory,
+          NoMemoryFor(at->second.sizes, absl::StrCat("the receive pool stayed used up", kRemedy)));
     }
   }
 }

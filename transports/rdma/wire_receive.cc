@@ -189,22 +189,20 @@ absl::Status Wire::OnRts(const Envelope& envelope, std::span<const std::byte> re
     incoming_->Refuse(envelope.transfer, admission.refused);
     return absl::OkStatus();
   }
-  Message message;
-  if (absl::Status taken = TakeHead(head, message); !taken.ok()) {
-    incoming_->Refuse(envelope.transfer, taken);
-    abandoned_.push_back({ticket, std::move(taken)});
+  const auto give_up = [&](absl::Status why) {
+    incoming_->Refuse(envelope.transfer, why);
+    abandoned_.push_back({ticket, std::move(why)});
     return absl::OkStatus();
-  }
+  };
+  Message message;
+  if (absl::Status taken = TakeHead(head, message); !taken.ok()) return give_up(std::move(taken));
   if (envelope.sizes.attachment > 0 && admission.attachment &&
       admission.attachment.slot()->capacity >= envelope.sizes.attachment) {
     admission.attachment.SetView(0, static_cast<size_t>(envelope.sizes.attachment));
     message.attachment = std::move(admission.attachment);
   }
-  if (absl::Status fits = CheckFits(envelope.sizes, message); !fits.ok()) {
-    incoming_->Refuse(envelope.transfer, fits);
-    abandoned_.push_back({ticket, std::move(fits)});
-    return absl::OkStatus();
-  }
+  absl::Status fits = CheckFits(envelope.sizes, message);
+  if (!fits.ok()) return give_up(std::move(fits));
   if (envelope.payload() <= kSmallPayloadBytes) order_->Expect(ticket);
   incoming_->Accept(envelope, ticket, std::move(message), loop_.now());
   return absl::OkStatus();
