@@ -1,5 +1,6 @@
 // A peer that lies may lose its own connection and nothing else.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -36,6 +37,25 @@ TEST_CASE("a message that is longer than the receive fails, in the ring or not")
   stage.Connect();
   stage.liar.Show(0, bytes);
   CHECK(stage.victim.NextCompletion(stage.victim).status == CompletionStatus::kLocalLengthError);
+}
+
+TEST_CASE("a doorbell is heard though a Poll finds it beside an announcement") {
+  Stage stage;
+  stage.Connect();
+  CompletionQueue& queue = *stage.victim.queue;
+  std::vector<Completion> completions(8);
+  do {
+    queue.Drain();
+  } while (!queue.Arm() || queue.Poll(completions) != 0);
+  const OwnMemory slab = Memory(4096);
+  stage.liar.Announce(5, 4096, slab.fd());
+  SendPacket(stage.liar.socket.get(), PacketKind::kDoorbell);
+  // Announcements are looked for now and then: whichever Poll is the last before a sleep.
+  for (int i = 0; i < 1000; ++i) {
+    REQUIRE(queue.Poll(completions) == 0);
+    pollfd sleeper{.fd = queue.fd(), .events = POLLIN, .revents = 0};
+    REQUIRE(::poll(&sleeper, 1, 0) == 1);
+  }
 }
 
 TEST_CASE("who took more than was sent is thrown out") {

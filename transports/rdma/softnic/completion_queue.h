@@ -33,6 +33,10 @@ class CompletionCore {
   void Unwatch(int socket);
   // `released`: what SoftQueuePair::Release gets when this is polled.
   void Push(const rdma::Completion& completion, SoftQueuePair& pair, Side side, uint32_t released);
+  // A doorbell was taken that nobody has acted on: who is about to sleep must not.
+  void PassOn() {
+    if (armed_) Notify();
+  }
   // As if one completion too many had come.
   void Overrun();
 

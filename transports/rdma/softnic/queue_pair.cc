@@ -222,6 +222,9 @@ void SoftQueuePair::ReadPackets(bool to_doorbell) {
 void SoftQueuePair::HandlePacket(Packet& packet) {
   switch (packet.kind()) {
     case PacketKind::kDoorbell:
+      // A Poll found it beside what it was looking for, perhaps after Arm.
+      send_queue_->PassOn();
+      if (receive_queue_ != send_queue_) receive_queue_->PassOn();
       return;
     case PacketKind::kReady:
       if (owner_ != nullptr) owner_->OnReady();
