@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "farcall/bench/demo/costs.h"
 #include "farcall/bench/demo/farcall_subject.h"
 #include "farcall/bench/demo/floor_subject.h"
 #include "farcall/bench/demo/peer_subject.h"
@@ -134,12 +135,23 @@ std::vector<std::unique_ptr<Subject>> MakeSubjects(std::vector<std::unique_ptr<S
   return subjects;
 }
 
+// Shared memory with all payloads forced to be eager, and with none of them.
+std::vector<std::unique_ptr<Subject>> MakeForcedSubjects() {
+  const std::string echo_server = FolderOfThisProgram() + "/farcall_echo_server";
+  std::vector<std::unique_ptr<Subject>> subjects;
+  for (const uint32_t threshold : {uint32_t{128} << 10, uint32_t{0}}) {
+    subjects.push_back(std::make_unique<ProcessSubject>(echo_server, ProcessSubject::Scheme::kShm,
+                                                        Mode::kBusy, threshold));
+  }
+  return subjects;
+}
+
 // One line that is rewritten on a terminal; elsewhere a line for every tenth of the run.
 class ProgressLine {
  public:
   void operator()(int number, int total, const std::string& what) {
     const uint64_t now_ns = NowNs();
-    if (number == 1) start_ns_ = now_ns;
+    if (number == 1) start_ns_ = now_ns;  // of each pass
     if (!terminal_ && (number - 1) % std::max(1, total / 10) != 0) return;
     const double done = number - 1;
     const double left_s =
@@ -177,6 +189,7 @@ Facts DescribeSettings(const Arguments& arguments, const Plan& plan, const Cores
        std::string(kCongestionControl) + ", by TCP_CONGESTION on own sockets"},
       {"tcp_nodelay", 1.0},
       {"load_average_before", load}};
+  if (!arguments.load) settings.emplace_back("costs_counted", HowCostsAreCounted());
   if (cores.client && cores.server) {
     settings.emplace_back("client_core", static_cast<double>(*cores.client));
     settings.emplace_back("server_core", static_cast<double>(*cores.server));
@@ -261,6 +274,22 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// The rounds, and then what is told of calls beside their times.
+Outcome Measure(const Arguments& arguments, const Plan& plan,
+                const std::vector<std::unique_ptr<Subject>>& subjects, const Cores& cores) {
+  ProgressLine progress;
+  Outcome outcome = RunRounds(plan, subjects, cores, ProbeOf(cores), std::ref(progress));
+  if (!arguments.load && outcome.status.ok()) {
+    outcome.status = CountCosts(subjects, cores, std::ref(progress), outcome.records);
+  }
+  if (!arguments.load && outcome.status.ok()) {
+    outcome.Append(RunRounds(CrossoverPlan(arguments.quick), MakeForcedSubjects(), cores,
+                             ProbeOf(cores), std::ref(progress)));
+  }
+  progress.Clear();
+  return outcome;
+}
+
 int Demo(const Arguments& arguments) {
   OutputFile json(arguments.json), csv(arguments.csv), html(arguments.html);
   if (!json.good() || !csv.good() || !html.good()) return EXIT_FAILURE;
@@ -287,10 +316,7 @@ int Demo(const Arguments& arguments) {
   PrintSettings(report, load);
   for (const std::string& line : peers.left_out) std::cout << line << '\n';
 
-  ProgressLine progress;
-  Outcome outcome = RunRounds(plan, MakeSubjects(std::move(peers.subjects)), cores, ProbeOf(cores),
-                              std::ref(progress));
-  progress.Clear();
+  Outcome outcome = Measure(arguments, plan, MakeSubjects(std::move(peers.subjects)), cores);
   report.records = std::move(outcome.records);
   report.settings.emplace_back("dropped_measurements", static_cast<double>(outcome.dropped));
   const std::vector<std::string> warnings = WarningsOf(outcome, cores, load);

@@ -38,6 +38,15 @@ Plan FullPlan() {
                   std::chrono::milliseconds(100));
 }
 
+Plan CrossoverPlan(bool quick) {
+  const std::vector<size_t> sizes =
+      quick ? std::vector<size_t>{2 * kKib, 4 * kKib, 8 * kKib, 16 * kKib, 32 * kKib}
+            : std::vector<size_t>{kKib, 2 * kKib, 4 * kKib, 8 * kKib, 16 * kKib, 32 * kKib,
+                                  64 * kKib};
+  return MakePlan(sizes, {}, {}, quick ? 2 : 3, std::chrono::milliseconds(quick ? 80 : 150),
+                  std::chrono::milliseconds(40));
+}
+
 Plan LoadPlan(bool quick) {
   Plan plan{.workloads = {}, .rounds = quick ? 3 : 5};
   const auto add = [&](Workload workload) {

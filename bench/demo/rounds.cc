@@ -1,6 +1,7 @@
 #include "farcall/bench/demo/rounds.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "farcall/bench/measure/cores.h"
@@ -32,6 +33,7 @@ Record NameRecord(const Subject& subject, const Workload& workload, int round) {
   record.device = subject.device();
   record.mode = NameOf(subject.mode());
   record.path = subject.path(workload);
+  record.threshold = subject.threshold();
   record.round = static_cast<uint64_t>(round);
   return record;
 }
@@ -79,6 +81,14 @@ DistanceProbe ProbeOf(const Cores& cores) {
     const absl::StatusOr<double> distance = CoreDistanceNs(*cores.client, *cores.server);
     return distance.ok() ? std::optional<double>(*distance) : std::nullopt;
   };
+}
+
+void Outcome::Append(Outcome&& more) {
+  if (status.ok()) status = std::move(more.status);
+  std::move(more.records.begin(), more.records.end(), std::back_inserter(records));
+  std::move(more.wrong_replies.begin(), more.wrong_replies.end(),
+            std::back_inserter(wrong_replies));
+  dropped += more.dropped;
 }
 
 Outcome RunRounds(const Plan& plan, const std::vector<std::unique_ptr<Subject>>& subjects,

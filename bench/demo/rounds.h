@@ -30,6 +30,9 @@ struct Outcome {
   std::vector<Record> records;  // of those made until then
   std::vector<std::string> wrong_replies;  // one line a measurement with errors
   int dropped = 0;  // measurements given up because the cores moved during each attempt
+
+  // What came after it.
+  void Append(Outcome&& more);
 };
 
 // Told before each measurement: its number from 1, of how many, and what it is.

@@ -13,6 +13,26 @@
 
 namespace farcall::bench {
 
+// What a call costs besides time, client and server added. Counted in a pass of its own, once for all
+// rounds. In the file each is a field of the record.
+struct Costs {
+  // By the kernel.
+  std::optional<double> syscalls;
+  std::optional<double> context_switches;
+  std::optional<double> allocations;  // from the heap
+  // By the connection (rpc/transport.h): payload that the CPU copied in user space; system calls
+  // that moved data, or lists of work requests, and what they brought.
+  std::optional<double> copied_bytes;
+  std::optional<double> send_calls;
+  std::optional<double> receive_calls;
+  // By a connection over an RDMA device (transports/rdma/rdma.h).
+  std::optional<double> sends;
+  std::optional<double> reads;
+  std::optional<double> doorbells;
+  std::optional<double> signalled;  // work requests with a completion
+  std::optional<double> registrations;
+};
+
 // One case, measured in one round. An empty optional was not measured and is left out of the file:
 // 0 would be a claim.
 struct Record {
@@ -26,6 +46,7 @@ struct Record {
   uint64_t connections = 1;
   uint64_t idle_connections = 0;  // as Workload; left out of the file when 0
   uint64_t beside_bytes = 0;      // likewise
+  std::optional<uint64_t> threshold;  // payloads up to it were forced to be eager, all others not
   uint64_t round = 0;
   std::optional<double> core_distance_ns;
 
@@ -40,18 +61,12 @@ struct Record {
   // 10^6 bytes of payload in the measured direction; beside payloads, of these.
   double mb_per_s = 0;
   std::optional<double> cpu_us_per_call;
-  std::optional<double> allocations_per_call;
-  std::optional<double> copied_bytes_per_call;
-  std::optional<double> syscalls_per_call;
-  std::optional<double> context_switches_per_call;  // as Costs, and the next three
-  std::optional<double> send_calls_per_call;
-  std::optional<double> receive_calls_per_call;
-  std::optional<double> client_copied_bytes_per_call;
-  std::optional<double> sends_per_call;
-  std::optional<double> reads_per_call;
-  std::optional<double> doorbells_per_call;
-  std::optional<double> signalled_per_call;
-  std::optional<double> registrations_per_call;
+  Costs costs;
+
+  // As by default: one connection, nothing beside it, nothing forced.
+  bool alone() const {
+    return connections == 1 && idle_connections == 0 && beside_bytes == 0 && !threshold;
+  }
 };
 
 // Sets `record`'s workload and its figures from samples on. Requires at least one sample.

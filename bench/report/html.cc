@@ -129,8 +129,8 @@ std::string Section(const std::vector<Verdict>& verdicts) {
 std::string Section(const CostTable& table) {
   std::string out = "<section>" +
                     Heading("What a call costs: " + table.title,
-                            "A dash: not measured. 'client': that process alone; the "
-                            "others are of both processes. Counts depend on no "
+                            "Client and server added, counted in a pass of its own. A dash: not "
+                            "counted. Counts depend on no "
                             "machine: they are what RDMA saves.") +
                     "<div class='scroll'><table><tr><th></th>";
   for (const std::string& column : table.columns) out += Element("th", column, "number");

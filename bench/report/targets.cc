@@ -46,7 +46,7 @@ Rounds RoundsOf(const std::vector<Record>& records, const Who& who, const What& 
   std::copy_if(records.begin(), records.end(), std::back_inserter(rounds), [&](const Record& of) {
     return of.transport == who.transport && of.mode == who.mode && of.kind == what.kind &&
            of.bytes == what.bytes && of.beside_bytes == what.beside_bytes &&
-           of.idle_connections == what.idle_connections && of.connections == 1 &&
+           of.idle_connections == what.idle_connections && of.connections == 1 && !of.threshold &&
            (of.kind != NameOf(Case::kThroughput) || of.outstanding == kInFlight);
   });
   return rounds;
