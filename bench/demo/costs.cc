@@ -9,7 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "farcall/bench/measure/kernel_counters.h"
+#include "farcall/bench/measure/heap_count.h"
+#include "farcall/bench/measure/process_counters.h"
 #include "farcall/bench/measure/table.h"
 
 namespace farcall::bench {
@@ -71,6 +72,7 @@ absl::StatusOr<Costs> Count(const Pass& pass, const Cores& cores) {
 absl::Status CountCosts(const std::vector<std::unique_ptr<Subject>>& subjects, const Cores& cores,
                         const Progress& progress, std::vector<Record>& records) {
   const std::vector<Pass> passes = PassesFor(subjects, records);
+  const CountHeaps counting;
   int number = 0;
   for (const Pass& pass : passes) {
     const std::string what = "costs of " + FormatBytes(pass.workload.bytes) + ", " +
@@ -87,9 +89,10 @@ absl::Status CountCosts(const std::vector<std::unique_ptr<Subject>>& subjects, c
 }
 
 std::string HowCostsAreCounted() {
-  const absl::Status counters = KernelCounters::Open(std::array{::getpid()}).status();
-  return counters.ok() ? "by the kernel: perf events on system calls, context switches and malloc"
-                       : "system calls, context switches and allocations are not: " +
+  const absl::Status counters = ProcessCounters::Open(std::array{::getpid()}).status();
+  return counters.ok() ? "system calls and context switches by the kernel (perf events), heap "
+                         "allocations by a counting malloc, the others by the connections"
+                       : "by the connections; system calls, context switches and allocations are not: " +
                              std::string(counters.message());
 }
 

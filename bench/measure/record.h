@@ -16,7 +16,7 @@ namespace farcall::bench {
 // What a call costs besides time, client and server added. Counted in a pass of its own, once for all
 // rounds. In the file each is a field of the record.
 struct Costs {
-  // By the kernel.
+  // Of the processes (measure/process_counters.h).
   std::optional<double> syscalls;
   std::optional<double> context_switches;
   std::optional<double> allocations;  // from the heap

@@ -21,8 +21,8 @@ Meters MetersOf(const Workload& workload, std::optional<pid_t> server) {
   if (!workload.counted) return meters;
   std::vector<pid_t> processes = {::getpid()};
   if (server) processes.push_back(*server);
-  absl::StatusOr<KernelCounters> counters = KernelCounters::Open(processes);
-  if (counters.ok()) meters.counters = std::make_shared<KernelCounters>(*std::move(counters));
+  absl::StatusOr<ProcessCounters> counters = ProcessCounters::Open(processes);
+  if (counters.ok()) meters.counters = std::make_shared<ProcessCounters>(*std::move(counters));
   return meters;
 }
 

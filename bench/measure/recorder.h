@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "farcall/bench/measure/kernel_counters.h"
+#include "farcall/bench/measure/process_counters.h"
 #include "farcall/bench/measure/workload.h"
 
 namespace farcall::bench {
@@ -22,7 +22,7 @@ using CpuMeter = std::function<absl::StatusOr<uint64_t>()>;
 // What is taken at both ends of the measured part.
 struct Meters {
   CpuMeter cpu;
-  std::shared_ptr<KernelCounters> counters = nullptr;  // none: nothing is counted
+  std::shared_ptr<ProcessCounters> counters = nullptr;  // none: nothing is counted
 };
 
 // Of this process and of `server`, unless that is a thread of this one; counters when `workload` is

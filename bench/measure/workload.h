@@ -44,7 +44,7 @@ struct Workload {
 
 using Latencies = Histogram<8>;  // ns; a quantile is at most 0.2 % off
 
-// What the kernel counted (measure/kernel_counters.h), of both processes. Empty: not counted.
+// What was counted of both processes (measure/process_counters.h). Empty: not counted.
 struct Counts {
   std::optional<uint64_t> syscalls;
   std::optional<uint64_t> context_switches;  // wanted or not

@@ -1,5 +1,5 @@
 // What a small call on a warm channel costs, counted from outside of both processes: heap
-// allocations by a preloaded malloc (malloc_count.cc), system calls by strace; and what an idle
+// allocations by a preloaded malloc (bench/measure/malloc_count.cc), system calls by strace; and what an idle
 // connection costs in memory.
 
 #include <sys/resource.h>

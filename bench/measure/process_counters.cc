@@ -1,6 +1,5 @@
-#include "farcall/bench/measure/kernel_counters.h"
+#include "farcall/bench/measure/process_counters.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
@@ -8,16 +7,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
+
+#include "farcall/bench/measure/heap_count.h"
 
 namespace farcall::bench {
 namespace {
@@ -75,40 +73,12 @@ perf_event_attr Attributes(uint32_t type, uint64_t config) {
 struct Wanted {
   perf_event_attr attributes;
   std::optional<uint64_t> Counts::*count;
-  std::string name;
+  const char* name;
 };
-
-// A probe on a function of the C library: the file that it was loaded from, and where in there.
-absl::StatusOr<Wanted> ProbeOn(const char* function) {
-  uint32_t type = 0;
-  if (!(std::ifstream("/sys/bus/event_source/devices/uprobe/type") >> type)) {
-    return absl::UnimplementedError("this kernel has no probes on functions (uprobe)");
-  }
-  void* const address = dlsym(RTLD_DEFAULT, function);
-  Dl_info library{};
-  if (address == nullptr || dladdr(address, &library) == 0) {
-    return absl::UnimplementedError(std::string("the C library has no ") + function);
-  }
-  perf_event_attr probe = Attributes(type, 0);
-  probe.uprobe_path = reinterpret_cast<uintptr_t>(library.dli_fname);
-  // A shared library's text lies in its file as far behind its begin as in memory.
-  probe.probe_offset =
-      reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(library.dli_fbase);
-  return Wanted{probe, &Counts::allocations, function};
-}
 
 // System calls are the last: they would count those that start and stop the others.
 absl::StatusOr<std::vector<Wanted>> AllWanted() {
   std::vector<Wanted> all;
-  for (const char* function :
-       {"malloc", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign"}) {
-    absl::StatusOr<Wanted> probe = ProbeOn(function);
-    if (!probe.ok()) return probe.status();
-    const bool known = std::any_of(all.begin(), all.end(), [&](const Wanted& other) {  // an alias
-      return other.attributes.probe_offset == probe->attributes.probe_offset;
-    });
-    if (!known) all.push_back(*std::move(probe));
-  }
   all.push_back({Attributes(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES),
                  &Counts::context_switches, "context switches"});
   const absl::StatusOr<uint64_t> system_call = SystemCallEvent();
@@ -131,12 +101,18 @@ std::vector<pid_t> ThreadsOf(std::span<const pid_t> processes) {
   return threads;
 }
 
+// What a file of OpenHeapCountOf says now.
+uint64_t CountIn(int fd) {
+  uint64_t count = 0;
+  return pread(fd, &count, sizeof(count), 0) == sizeof(count) ? count : 0;
+}
+
 }  // namespace
 
-absl::StatusOr<KernelCounters> KernelCounters::Open(std::span<const pid_t> processes) {
+absl::StatusOr<ProcessCounters> ProcessCounters::Open(std::span<const pid_t> processes) {
   absl::StatusOr<std::vector<Wanted>> all = AllWanted();
   if (!all.ok()) return all.status();
-  KernelCounters counters;
+  ProcessCounters counters;
   const std::vector<pid_t> threads = ThreadsOf(processes);
   for (Wanted& wanted : *all) {
     for (auto thread = threads.rbegin(); thread != threads.rend(); ++thread) {
@@ -147,31 +123,49 @@ absl::StatusOr<KernelCounters> KernelCounters::Open(std::span<const pid_t> proce
       counters.events_.push_back({fd, wanted.count});
     }
   }
+  bool all_count = true;
+  for (const pid_t process : processes) {
+    const int fd = OpenHeapCountOf(process);
+    all_count = all_count && fd >= 0;
+    if (fd >= 0) counters.heaps_.push_back({.fd = fd});
+  }
+  if (!all_count) counters.CloseHeaps();
   return counters;
 }
 
-KernelCounters::~KernelCounters() {
+ProcessCounters::~ProcessCounters() {
   for (const Event& event : events_) close(event.fd);
+  CloseHeaps();
 }
 
-void KernelCounters::Start() {
+void ProcessCounters::CloseHeaps() {
+  for (const Heap& heap : heaps_) close(heap.fd);
+  heaps_.clear();
+}
+
+void ProcessCounters::Start() {
+  for (Heap& heap : heaps_) heap.before = CountIn(heap.fd);
   for (auto event = events_.begin(); event != events_.end(); ++event) {
     ioctl(event->fd, PERF_EVENT_IOC_ENABLE, 0);
   }
 }
 
-void KernelCounters::Stop() {
+void ProcessCounters::Stop() {
   for (auto event = events_.rbegin(); event != events_.rend(); ++event) {
     ioctl(event->fd, PERF_EVENT_IOC_DISABLE, 0);
   }
+  for (Heap& heap : heaps_) heap.after = CountIn(heap.fd);
 }
 
-Counts KernelCounters::Read() const {
+Counts ProcessCounters::Read() const {
   Counts counts;
   for (const Event& event : events_) {
     uint64_t count = 0;
     if (read(event.fd, &count, sizeof(count)) != sizeof(count)) continue;
     counts.*event.count = (counts.*event.count).value_or(0) + count;
+  }
+  for (const Heap& heap : heaps_) {
+    counts.allocations = counts.allocations.value_or(0) + heap.after - heap.before;
   }
   return counts;
 }
