@@ -25,12 +25,14 @@
 #include "farcall/bench/demo/peer_subject.h"
 #include "farcall/bench/demo/plan.h"
 #include "farcall/bench/demo/rounds.h"
+#include "farcall/bench/demo/stages.h"
 #include "farcall/bench/measure/child_process.h"
 #include "farcall/bench/measure/clock.h"
 #include "farcall/bench/measure/cores.h"
 #include "farcall/bench/measure/record.h"
 #include "farcall/bench/measure/socket_options.h"
 #include "farcall/bench/measure/table.h"
+#include "farcall/bench/report/estimate.h"
 #include "farcall/bench/report/html.h"
 #include "farcall/bench/report/model.h"
 #include "farcall/bench/report/targets.h"
@@ -286,8 +288,22 @@ Outcome Measure(const Arguments& arguments, const Plan& plan,
     outcome.Append(RunRounds(CrossoverPlan(arguments.quick), MakeForcedSubjects(), cores,
                              ProbeOf(cores), std::ref(progress)));
   }
+  if (!arguments.load && outcome.status.ok()) {
+    outcome.Append(MeasureStages(cores, std::ref(progress)));
+  }
   progress.Clear();
   return outcome;
+}
+
+// For programs that read the file: what the page works out.
+void AddWhatFollows(const ReportModel& model, Report& report) {
+  for (Record& estimate : RoceRecords(EstimateRoce(report.records))) {
+    report.records.push_back(std::move(estimate));
+  }
+  for (const Verdict& verdict : model.verdicts) {
+    if (!verdict.found) continue;
+    report.settings.emplace_back("target: " + verdict.what, ToText(verdict));
+  }
 }
 
 int Demo(const Arguments& arguments) {
@@ -321,6 +337,7 @@ int Demo(const Arguments& arguments) {
   report.settings.emplace_back("dropped_measurements", static_cast<double>(outcome.dropped));
   const std::vector<std::string> warnings = WarningsOf(outcome, cores, load);
   const ReportModel model = MakeModel(report, warnings);
+  AddWhatFollows(model, report);
   if (!report.records.empty()) {
     std::cout << FormatTable(report.records) << kRowNames << FormatVerdicts(model.verdicts);
   }

@@ -27,17 +27,6 @@ std::string Describe(const Workload& workload, const Subject& subject) {
          subject.transport() + " " + NameOf(subject.mode());
 }
 
-Record NameRecord(const Subject& subject, const Workload& workload, int round) {
-  Record record;
-  record.transport = subject.transport();
-  record.device = subject.device();
-  record.mode = NameOf(subject.mode());
-  record.path = subject.path(workload);
-  record.threshold = subject.threshold();
-  record.round = static_cast<uint64_t>(round);
-  return record;
-}
-
 absl::Status Measure(const Workload& workload, Subject& subject, int round, const Cores& cores,
                      const DistanceProbe& probe, Outcome& outcome) {
   std::optional<double> before = probe();
@@ -68,6 +57,17 @@ absl::Status Measure(const Workload& workload, Subject& subject, int round, cons
 }
 
 }  // namespace
+
+Record NameRecord(const Subject& subject, const Workload& workload, int round) {
+  Record record;
+  record.transport = subject.transport();
+  record.device = subject.device();
+  record.mode = NameOf(subject.mode());
+  record.path = subject.path(workload);
+  record.threshold = subject.threshold();
+  record.round = static_cast<uint64_t>(round);
+  return record;
+}
 
 Cores ChooseCores() {
   const std::vector<int> allowed = AllowedCores();

@@ -25,6 +25,9 @@ struct Cores {
 // The first two cores that we may run on.
 Cores ChooseCores();
 
+// A record of `subject` without figures.
+Record NameRecord(const Subject& subject, const Workload& workload, int round);
+
 struct Outcome {
   absl::Status status;          // of the first measurement that could not be made; it ended the run
   std::vector<Record> records;  // of those made until then

@@ -123,6 +123,18 @@ void ForEachField(const Record& record, Field&& field) {
   field("doorbells_per_call", record.costs.doorbells);
   field("signalled_per_call", record.costs.signalled);
   field("registrations_per_call", record.costs.registrations);
+  for (const auto& [name, stage] : kStages) {
+    field((std::string("stage_") + name + "_us").c_str(),
+          record.stages ? std::optional((*record.stages).*stage) : std::nullopt);
+  }
+  const auto estimated = [&](double Estimate::*part) {
+    return record.estimate ? std::optional((*record.estimate).*part) : std::nullopt;
+  };
+  field("estimate_round_trips", estimated(&Estimate::round_trips));
+  field("estimate_network_us", estimated(&Estimate::network_us));
+  field("estimate_transfer_us", estimated(&Estimate::transfer_us));
+  field("estimate_own_us", estimated(&Estimate::own_us));
+  field("stage_probes_us", record.stages ? std::optional(record.stages->probes) : std::nullopt);
 }
 
 void AppendRecord(const Record& record, std::string& out) {

@@ -2,6 +2,7 @@
 #ifndef FARCALL_BENCH_MEASURE_RECORD_H_
 #define FARCALL_BENCH_MEASURE_RECORD_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,6 +34,42 @@ struct Costs {
   std::optional<double> registrations;
 };
 
+// Where the time of a call goes, both ways added, in the order of a call: parts of its whole time, in
+// microseconds.
+struct Stages {
+  double build = 0;     // the request, and what makes a call of it
+  double post = 0;      // the transport gives it to the device or the kernel
+  double wire = 0;      // until the other side looks, or was woken up
+  double poll = 0;      // the look that finds it, and its head is taken in
+  double payload = 0;   // what is on its way still
+  double verify = 0;    // the request is found to be sound
+  double dispatch = 0;  // until the handler runs
+  double handler = 0;
+  double reply = 0;   // becomes a message
+  double finish = 0;  // the caller has the reply, and has checked it
+  double probes = 0;  // in all of them: what looking at the clock costs
+};
+inline constexpr std::array<std::pair<const char*, double Stages::*>, 10> kStages = {{
+    {"build", &Stages::build},
+    {"post", &Stages::post},
+    {"wire", &Stages::wire},
+    {"poll", &Stages::poll},
+    {"payload", &Stages::payload},
+    {"verify", &Stages::verify},
+    {"dispatch", &Stages::dispatch},
+    {"handler", &Stages::handler},
+    {"reply", &Stages::reply},
+    {"finish", &Stages::finish},
+}};
+
+// What a call would take elsewhere (report/estimate.h).
+struct Estimate {
+  double round_trips = 0;
+  double network_us = 0;
+  double transfer_us = 0;
+  double own_us = 0;
+};
+
 // One case, measured in one round. An empty optional was not measured and is left out of the file:
 // 0 would be a claim.
 struct Record {
@@ -62,6 +99,8 @@ struct Record {
   double mb_per_s = 0;
   std::optional<double> cpu_us_per_call;
   Costs costs;
+  std::optional<Stages> stages;      // of records of case "stages" alone
+  std::optional<Estimate> estimate;  // of records of case "estimate" alone: p50_us is no measurement
 
   // As by default: one connection, nothing beside it, nothing forced.
   bool alone() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "farcall/bench/measure/table.h"
@@ -200,6 +201,42 @@ std::string ToSvg(const BarChart& chart, int width) {
     top += kBarRow;
   }
   return out + "</svg>";
+}
+
+std::string ToSvg(const PartsChart& chart, int width) {
+  if (chart.bars.empty()) return "";
+  size_t longest = 0;
+  for (const PartsChart::Whole& bar : chart.bars) longest = std::max(longest, bar.name.size());
+  const double from = 12 + kLetterWidth * static_cast<double>(longest);
+  const double room = width - from - 72;
+  std::string out = Open(width, kBarRow * static_cast<double>(chart.bars.size()) + 8, chart.title);
+  double top = 4;
+  for (const PartsChart::Whole& bar : chart.bars) {
+    const double whole = std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
+    out += Text(from - 6, top + 16, "end", bar.name);
+    double at = from;
+    for (size_t i = 0; i < bar.parts.size(); ++i) {
+      const double length = bar.parts[i] / whole * room;
+      const std::string what =
+          chart.parts[i] + ", " + ShortNumber(bar.parts[i]) + " " + chart.unit;
+      out += Print("<g class='p%zu'><rect class='part' x='%.2f' y='%.1f' width='%.2f' height='%.0f'>",
+                   i, at, top + 3, length, kBarRow - 6) +
+             "<title>" + Escape(bar.name + ", " + what) + "</title></rect>";
+      if (length > kLetterWidth * static_cast<double>(chart.parts[i].size()) + 8) {
+        out += Text(at + length / 2, top + 16, "middle", chart.parts[i]);
+      }
+      out += "</g>";
+      at += length;
+    }
+    out += Text(at + 6, top + 16, "start", ShortNumber(whole) + " " + chart.unit);
+    top += kBarRow;
+  }
+  return out + "</svg>";
+}
+
+std::string PartSampleSvg(int part) {
+  return Print("<svg class='sample' viewBox='0 0 26 10' aria-hidden='true'><g class='p%d'>", part) +
+         "<rect class='part' x='6' y='0' width='14' height='10'/></g></svg>";
 }
 
 std::string SampleSvg(const Look& look) {

@@ -12,6 +12,8 @@
 
 #include "farcall/bench/measure/compare.h"
 #include "farcall/bench/measure/table.h"
+#include "farcall/bench/report/estimate.h"
+#include "farcall/bench/report/stages.h"
 
 namespace farcall::bench {
 namespace {
@@ -276,7 +278,15 @@ constexpr std::array<CostColumn, 11> kCostColumns = {{
 }};
 
 CostTable CostsOf(const std::vector<Record>& records, uint64_t bytes) {
-  CostTable table{FormatBytes(bytes) + " there and back, one call at a time", {}, {}};
+  CostTable table{
+      .title = "What a call costs: " + FormatBytes(bytes) + " there and back, one call at a time",
+      .caption =
+          "Client and server added, counted in a pass of its own. A dash: not counted. Counts depend "
+          "on no machine: they are what RDMA saves. Who spins over TCP asks the kernel again and "
+          "again: its system calls are those. sends, receives: system calls that moved data, or "
+          "lists of work requests.",
+      .columns = {},
+      .rows = {}};
   const std::vector<Row> rows = RowsOf(
       records,
       [bytes](const Record& of) {
@@ -340,9 +350,19 @@ ReportModel MakeModel(const Report& report, std::vector<std::string> warnings) {
                     .verdicts = Judge(records),
                     .costs = {CostsOf(records, kSmallBytes), CostsOf(records, kMiddleBytes),
                               CostsOf(records, kLargeBytes)},
+                    .stages = {},
+                    .stage_tables = {},
+                    .roce = {},
                     .machine = report.machine,
                     .versions = report.versions,
                     .settings = report.settings};
+  for (const uint64_t bytes : {kSmallBytes, kMiddleBytes, kLargeBytes}) {
+    PartsChart stages = StagesOf(records, bytes);
+    if (stages.bars.empty()) continue;
+    model.stages.push_back(std::move(stages));
+    model.stage_tables.push_back(StageTableOf(records, bytes));
+  }
+  model.roce = RoceTable(EstimateRoce(records));
   AddBandwidth(records, Case::kBulkRequest, model);
   AddBandwidth(records, Case::kBulkReply, model);
   std::erase_if(model.charts, Empty);

@@ -156,6 +156,12 @@ std::vector<Verdict> Judge(const std::vector<Record>& records) {
   return std::move(bench.verdicts);
 }
 
+std::string ToText(const Verdict& verdict) {
+  return ShortNumber(verdict.found->median) + " (" + ShortNumber(verdict.found->lowest) + " to " +
+         ShortNumber(verdict.found->highest) + "), " + verdict.must + ": " +
+         (verdict.pass ? "pass" : "short");
+}
+
 std::string FormatVerdicts(const std::vector<Verdict>& verdicts) {
   std::string out;
   size_t unmeasured = 0;
