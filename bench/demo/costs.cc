@@ -90,10 +90,11 @@ absl::Status CountCosts(const std::vector<std::unique_ptr<Subject>>& subjects, c
 
 std::string HowCostsAreCounted() {
   const absl::Status counters = ProcessCounters::Open(std::array{::getpid()}).status();
-  return counters.ok() ? "system calls and context switches by the kernel (perf events), heap "
-                         "allocations by a counting malloc, the others by the connections"
-                       : "by the connections; system calls, context switches and allocations are not: " +
-                             std::string(counters.message());
+  return counters.ok()
+             ? "system calls and context switches by the kernel (perf events), heap "
+               "allocations by a counting malloc, the others by the connections"
+             : "by the connections; system calls, context switches and allocations are not: " +
+                   std::string(counters.message());
 }
 
 }  // namespace farcall::bench

@@ -14,9 +14,10 @@
 
 namespace farcall::bench {
 
-// Of one blocking call at a time, with 32 B, 64 KiB and 1 MiB there and back: runs each of `subjects`
-// once more for each size that `records` has of it, and sets the costs of these records. About a
-// fifth of a second each. The first measurement that cannot be made ends it with its status.
+// Of one blocking call at a time, with 32 B, 64 KiB and 1 MiB there and back: runs each of
+// `subjects` once more for each size that `records` has of it, and sets the costs of these records.
+// About a fifth of a second each. The first measurement that cannot be made ends it with its
+// status.
 absl::Status CountCosts(const std::vector<std::unique_ptr<Subject>>& subjects, const Cores& cores,
                         const Progress& progress, std::vector<Record>& records);
 

@@ -51,12 +51,12 @@ class WatchedTransport final : public Transport {
 
   std::unique_ptr<PendingConnect> Connect(EventLoop& loop, const Endpoint& endpoint,
                                           TimePoint deadline, ConnectDone done) override {
-    return inner_->Connect(loop, endpoint, deadline,
-                           [this, done = std::move(done)](
-                               absl::StatusOr<std::unique_ptr<Connection>> made) mutable {
-                             if (made.ok()) Watch(**made);
-                             done(std::move(made));
-                           });
+    return inner_->Connect(
+        loop, endpoint, deadline,
+        [this, done = std::move(done)](absl::StatusOr<std::unique_ptr<Connection>> made) mutable {
+          if (made.ok()) Watch(**made);
+          done(std::move(made));
+        });
   }
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& endpoint,
                                                    std::vector<EventLoop*> loops,

@@ -51,11 +51,10 @@ std::string ProcessSubject::Address() const {
 
 absl::StatusOr<Measurement> ProcessSubject::Run(const Workload& workload,
                                                 std::optional<int> server_core) {
-  ChildProcess::Options options{
-      .command = {server_program_, Address(), "--mode", NameOf(mode_), "--congestion",
-                  kCongestionControl, "--quiet"},
-      .core = server_core,
-      .ready_prefix = "listening on "};
+  ChildProcess::Options options{.command = {server_program_, Address(), "--mode", NameOf(mode_),
+                                            "--congestion", kCongestionControl, "--quiet"},
+                                .core = server_core,
+                                .ready_prefix = "listening on "};
   TransportOptions transports;
   transports.tcp.congestion_control = kCongestionControl;
   if (threshold_) {

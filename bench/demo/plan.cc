@@ -41,8 +41,8 @@ Plan FullPlan() {
 Plan CrossoverPlan(bool quick) {
   const std::vector<size_t> sizes =
       quick ? std::vector<size_t>{2 * kKib, 4 * kKib, 8 * kKib, 16 * kKib, 32 * kKib}
-            : std::vector<size_t>{kKib, 2 * kKib, 4 * kKib, 8 * kKib, 16 * kKib, 32 * kKib,
-                                  64 * kKib};
+            : std::vector<size_t>{kKib,      2 * kKib,  4 * kKib, 8 * kKib,
+                                  16 * kKib, 32 * kKib, 64 * kKib};
   return MakePlan(sizes, {}, {}, quick ? 2 : 3, std::chrono::milliseconds(quick ? 80 : 150),
                   std::chrono::milliseconds(40));
 }

@@ -10,8 +10,8 @@
 namespace farcall::bench {
 namespace {
 
-// elapsed_ns cpu_ns errors, what the kernel counted (a minus: nothing), then ns:count for each round trip that was seen, then '|' and the first
-// error.
+// elapsed_ns cpu_ns errors, what the kernel counted (a minus: nothing), then ns:count for each
+// round trip that was seen, then '|' and the first error.
 constexpr char kEnd = '|';
 // Of one round trip time; no run is so long.
 constexpr uint64_t kMostCalls = uint64_t{1} << 32;
@@ -40,11 +40,10 @@ std::string TextOf(const std::optional<uint64_t>& number) {
 }  // namespace
 
 std::string ToLine(const Measurement& measurement) {
-  std::string line = std::to_string(measurement.elapsed_ns) + " " +
-                     std::to_string(measurement.cpu_ns) + " " + std::to_string(measurement.errors) +
-                     " " + TextOf(measurement.counts.syscalls) +
-                     TextOf(measurement.counts.context_switches) +
-                     TextOf(measurement.counts.allocations);
+  std::string line =
+      std::to_string(measurement.elapsed_ns) + " " + std::to_string(measurement.cpu_ns) + " " +
+      std::to_string(measurement.errors) + " " + TextOf(measurement.counts.syscalls) +
+      TextOf(measurement.counts.context_switches) + TextOf(measurement.counts.allocations);
   measurement.latency.ForEach([&](uint64_t ns, uint64_t count) {
     line += std::to_string(ns) + ":" + std::to_string(count) + " ";
   });

@@ -8,8 +8,8 @@
 
 namespace farcall::bench {
 
-// While one lives, this process counts, and so do those that it starts. Changes the environment: one
-// at a time, on a thread that nobody runs beside. It costs an allocation a few nanoseconds.
+// While one lives, this process counts, and so do those that it starts. Changes the environment:
+// one at a time, on a thread that nobody runs beside. It costs an allocation a few nanoseconds.
 class CountHeaps {
  public:
   // Where the counting library is not beside this program, started processes do not count.

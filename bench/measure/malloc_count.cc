@@ -2,8 +2,8 @@
 // meanwhile.
 //
 // LD_PRELOAD=…/libfarcall_malloc_count.so FARCALL_MALLOC_COUNT=FILE program
-// FILE holds one uint64_t in native byte order; when it ends with a slash, the file in there that is
-// named after the process. It counts every call that takes memory; operator new takes it from
+// FILE holds one uint64_t in native byte order; when it ends with a slash, the file in there that
+// is named after the process. It counts every call that takes memory; operator new takes it from
 // malloc.
 
 #include <fcntl.h>

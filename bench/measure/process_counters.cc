@@ -83,8 +83,8 @@ absl::StatusOr<std::vector<Wanted>> AllWanted() {
                  &Counts::context_switches, "context switches"});
   const absl::StatusOr<uint64_t> system_call = SystemCallEvent();
   if (!system_call.ok()) return system_call.status();
-  all.push_back({Attributes(PERF_TYPE_TRACEPOINT, *system_call), &Counts::syscalls,
-                 "system calls"});
+  all.push_back(
+      {Attributes(PERF_TYPE_TRACEPOINT, *system_call), &Counts::syscalls, "system calls"});
   return all;
 }
 

@@ -26,7 +26,8 @@ class ProcessCounters {
   // PERMISSION_DENIED, UNIMPLEMENTED or what else the kernel says when it does not let us count.
   static absl::StatusOr<ProcessCounters> Open(std::span<const pid_t> processes);
 
-  ProcessCounters(ProcessCounters&& other) noexcept : events_(std::move(other.events_)), heaps_(std::move(other.heaps_)) {
+  ProcessCounters(ProcessCounters&& other) noexcept
+      : events_(std::move(other.events_)), heaps_(std::move(other.heaps_)) {
     other.events_.clear();
     other.heaps_.clear();
   }

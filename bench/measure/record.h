@@ -14,8 +14,8 @@
 
 namespace farcall::bench {
 
-// What a call costs besides time, client and server added. Counted in a pass of its own, once for all
-// rounds. In the file each is a field of the record.
+// What a call costs besides time, client and server added. Counted in a pass of its own, once for
+// all rounds. In the file each is a field of the record.
 struct Costs {
   // Of the processes (measure/process_counters.h).
   std::optional<double> syscalls;
@@ -34,8 +34,8 @@ struct Costs {
   std::optional<double> registrations;
 };
 
-// Where the time of a call goes, both ways added, in the order of a call: parts of its whole time, in
-// microseconds.
+// Where the time of a call goes, both ways added, in the order of a call: parts of its whole time,
+// in microseconds.
 struct Stages {
   double build = 0;     // the request, and what makes a call of it
   double post = 0;      // the transport gives it to the device or the kernel
@@ -81,8 +81,8 @@ struct Record {
   uint64_t bytes = 0;
   uint64_t outstanding = 0;
   uint64_t connections = 1;
-  uint64_t idle_connections = 0;  // as Workload; left out of the file when 0
-  uint64_t beside_bytes = 0;      // likewise
+  uint64_t idle_connections = 0;      // as Workload; left out of the file when 0
+  uint64_t beside_bytes = 0;          // likewise
   std::optional<uint64_t> threshold;  // payloads up to it were forced to be eager, all others not
   uint64_t round = 0;
   std::optional<double> core_distance_ns;
@@ -99,8 +99,9 @@ struct Record {
   double mb_per_s = 0;
   std::optional<double> cpu_us_per_call;
   Costs costs;
-  std::optional<Stages> stages;      // of records of case "stages" alone
-  std::optional<Estimate> estimate;  // of records of case "estimate" alone: p50_us is no measurement
+  std::optional<Stages> stages;  // of records of case "stages" alone
+  std::optional<Estimate>
+      estimate;  // of records of case "estimate" alone: p50_us is no measurement
 
   // As by default: one connection, nothing beside it, nothing forced.
   bool alone() const {

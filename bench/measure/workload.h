@@ -57,8 +57,8 @@ struct Measurement {
   uint64_t cpu_ns = 0;         // user and system time of both processes in the measured part
   double beside_mb_per_s = 0;  // 10^6 bytes of the payloads beside, on average
   Counts counts;               // in the measured part
-  uint64_t errors = 0;      // calls that failed or whose reply was wrong
-  std::string first_error;  // what was wrong with the first of them
+  uint64_t errors = 0;         // calls that failed or whose reply was wrong
+  std::string first_error;     // what was wrong with the first of them
 };
 
 }  // namespace farcall::bench

@@ -104,8 +104,9 @@ std::optional<int> Run(std::span<const char* const> arguments) {
   if (what == "serve" && arguments.size() == 5) return Ended(Serve(*peer, workload), variant);
   pid_t server = 0;
   workload.counted = arguments.size() == 10 && std::string_view(arguments[9]) == "counted";
-  if (what == "call" && (arguments.size() == 9 || workload.counted) && Parse(arguments[5], workload.warm_up) &&
-      Parse(arguments[6], workload.duration) && Parse(arguments[8], server)) {
+  if (what == "call" && (arguments.size() == 9 || workload.counted) &&
+      Parse(arguments[5], workload.warm_up) && Parse(arguments[6], workload.duration) &&
+      Parse(arguments[8], server)) {
     return Ended(Call(*peer, workload, arguments[7], server), variant);
   }
   return std::nullopt;

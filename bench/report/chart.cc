@@ -189,7 +189,7 @@ std::string ToSvg(const BarChart& chart, int width) {
   }
   if (most <= 0) return "";
   const double from = 12 + kLetterWidth * static_cast<double>(longest);
-  const double room = width - from - 64;
+  const double room = width - from - 84;
   std::string out = Open(width, kBarRow * static_cast<double>(chart.bars.size()) + 8, chart.title);
   double top = 4;
   for (const Bar& bar : chart.bars) {
@@ -217,11 +217,11 @@ std::string ToSvg(const PartsChart& chart, int width) {
     double at = from;
     for (size_t i = 0; i < bar.parts.size(); ++i) {
       const double length = bar.parts[i] / whole * room;
-      const std::string what =
-          chart.parts[i] + ", " + ShortNumber(bar.parts[i]) + " " + chart.unit;
-      out += Print("<g class='p%zu'><rect class='part' x='%.2f' y='%.1f' width='%.2f' height='%.0f'>",
-                   i, at, top + 3, length, kBarRow - 6) +
-             "<title>" + Escape(bar.name + ", " + what) + "</title></rect>";
+      const std::string what = chart.parts[i] + ", " + ShortNumber(bar.parts[i]) + " " + chart.unit;
+      out +=
+          Print("<g class='p%zu'><rect class='part' x='%.2f' y='%.1f' width='%.2f' height='%.0f'>",
+                i, at, top + 3, length, kBarRow - 6) +
+          "<title>" + Escape(bar.name + ", " + what) + "</title></rect>";
       if (length > kLetterWidth * static_cast<double>(chart.parts[i].size()) + 8) {
         out += Text(at + length / 2, top + 16, "middle", chart.parts[i]);
       }
@@ -250,6 +250,7 @@ std::string ShortNumber(double value) {
   if (value >= 9995) return ShortNumber(value / 1e3) + " k";
   if (value >= 100 || value == std::floor(value)) return Print("%.0f", value);
   if (value >= 9.995) return Print("%.1f", value);
+  if (value > 0 && value < 0.0005) return "<0.001";
   return Print("%.*f", value < 0.0995 ? 3 : 2, value);
 }
 

@@ -83,7 +83,8 @@ std::string ToSvg(const PartsChart& chart, int width);
 std::string SampleSvg(const Look& look);
 std::string PartSampleSvg(int part);
 
-// 0.123 -> "0.12", 12.34 -> "12.3", 1234 -> "1234", 1234567 -> "1.23 M".
+// 0.123 -> "0.12", 12.34 -> "12.3", 1234 -> "1234", 1234567 -> "1.23 M"; what is not quite 0 is
+// "<0.001".
 std::string ShortNumber(double value);
 
 // `text` with what means something in HTML replaced.

@@ -66,14 +66,13 @@ std::optional<CostTable> RoceTable(const std::vector<RoceEstimate>& estimates) {
           "that an adapter's doorbell and completion cross PCIe where ours cross a cache; the "
           "published round trip has them once. " +
           kRoceCosts.sources,
-      .columns = {"SENDs", "READs", "doorbells", "round trips in a row", "these, us",
-                  "bytes, us", "own steps, us", "a call, us: estimate"},
+      .columns = {"SENDs", "READs", "doorbells", "round trips in a row", "these, us", "bytes, us",
+                  "own steps, us", "a call, us: estimate"},
       .rows = {}};
   for (const RoceEstimate& of : estimates) {
     table.rows.push_back({FormatBytes(of.bytes),
-                          {of.counted.sends, of.counted.reads, of.counted.doorbells,
-                           of.round_trips, of.network_us, of.transfer_us, of.own_us,
-                           of.call_us()}});
+                          {of.counted.sends, of.counted.reads, of.counted.doorbells, of.round_trips,
+                           of.network_us, of.transfer_us, of.own_us, of.call_us()}});
   }
   return table;
 }

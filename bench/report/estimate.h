@@ -1,5 +1,5 @@
-// What a call would take over an RDMA adapter, which this machine may not have: operations that were
-// counted, times published costs. An estimate, and called so wherever it is shown. Pure.
+// What a call would take over an RDMA adapter, which this machine may not have: operations that
+// were counted, times published costs. An estimate, and called so wherever it is shown. Pure.
 #ifndef FARCALL_BENCH_REPORT_ESTIMATE_H_
 #define FARCALL_BENCH_REPORT_ESTIMATE_H_
 

@@ -51,6 +51,7 @@ table{border-collapse:collapse;font-size:.85rem;width:100%}
 th,td{padding:5px 10px 5px 0;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}
 th{font-weight:600;color:var(--soft)}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+th.number{white-space:normal;vertical-align:bottom}
 .name{white-space:nowrap}
 .pass{color:var(--good);font-weight:600}
 .short{color:var(--bad);font-weight:600}
@@ -65,8 +66,11 @@ dd{margin:0;overflow-wrap:anywhere}
 @media print{:root{--paper:#fff;--ink:#000;--soft:#444;--rule:#ccc;--good:#156f3a;--bad:#a8321c;
 --c0:#0063b1;--c1:#c44601;--c2:#6b7f94;--c3:#8a8a8a;--c4:#00806a;--c5:#a3337f;--c6:#7a6200;
 --c7:#5b3fb5;--c8:#99254a;--c9:#7d5a8a;--c10:#d1495b;--c11:#444}
-body{max-width:none;padding:0;font-size:11pt}
-section{break-inside:avoid}*{print-color-adjust:exact}}
+body{max-width:none;padding:0;font-size:10pt}
+.scroll{overflow:visible}.figures{font-size:7.5pt}
+.figures th,.figures td{padding:3px 6px 3px 0}
+section{break-inside:avoid}.long{break-inside:auto}
+tr{break-inside:avoid}*{print-color-adjust:exact}}
 )";
 
 std::string Element(const char* name, const std::string& text, const char* classes = "") {
@@ -116,7 +120,7 @@ std::string Section(const std::vector<Verdict>& verdicts) {
         Element("td", verdict.must) + "</tr>";
   }
   if (rows.empty()) return "";
-  return "<section>" +
+  return "<section class='long'>" +
          Heading("Targets",
                  "What this project holds itself to. A ratio is taken within rounds, only where "
                  "both ran with the cores as far apart; the median counts, behind it are the "

@@ -267,7 +267,7 @@ constexpr std::array<CostColumn, 11> kCostColumns = {{
     {"system calls", &Costs::syscalls},
     {"context switches", &Costs::context_switches},
     {"allocations", &Costs::allocations},
-    {"payload bytes copied", &Costs::copied_bytes},
+    {"bytes copied", &Costs::copied_bytes},
     {"sends", &Costs::send_calls},
     {"receives", &Costs::receive_calls},
     {"SENDs", &Costs::sends},
@@ -281,10 +281,11 @@ CostTable CostsOf(const std::vector<Record>& records, uint64_t bytes) {
   CostTable table{
       .title = "What a call costs: " + FormatBytes(bytes) + " there and back, one call at a time",
       .caption =
-          "Client and server added, counted in a pass of its own. A dash: not counted. Counts depend "
+          "Client and server added, counted in a pass of its own. A dash: not counted. Counts "
+          "depend "
           "on no machine: they are what RDMA saves. Who spins over TCP asks the kernel again and "
-          "again: its system calls are those. sends, receives: system calls that moved data, or "
-          "lists of work requests.",
+          "again: its system calls are those. bytes copied: of the payload, in user space. sends, "
+          "receives: system calls that moved data, or lists of work requests and messages.",
       .columns = {},
       .rows = {}};
   const std::vector<Row> rows = RowsOf(
@@ -323,8 +324,8 @@ std::string AnswerOf(const std::vector<Record>& records) {
   for (const auto& [transport, mode, how] : kInAnswer) {
     Rounds rounds;
     std::copy_if(records.begin(), records.end(), std::back_inserter(rounds), [&](const Record& of) {
-      return of.transport == transport && of.mode == mode && of.alone() && of.bytes == kSmallBytes &&
-             IsKind(of, Case::kLatency);
+      return of.transport == transport && of.mode == mode && of.alone() &&
+             of.bytes == kSmallBytes && IsKind(of, Case::kLatency);
     });
     if (rounds.empty()) continue;
     answer += (answer.empty() ? "A 32-byte call: " : ", ") +
@@ -359,6 +360,7 @@ ReportModel MakeModel(const Report& report, std::vector<std::string> warnings) {
   for (const uint64_t bytes : {kSmallBytes, kMiddleBytes, kLargeBytes}) {
     PartsChart stages = StagesOf(records, bytes);
     if (stages.bars.empty()) continue;
+    if (!model.stages.empty()) stages.caption = "The same, as above, for larger payloads.";
     model.stages.push_back(std::move(stages));
     model.stage_tables.push_back(StageTableOf(records, bytes));
   }

@@ -20,7 +20,7 @@ struct CostRow {
 };
 
 struct CostTable {
-  std::string title;                 // "What a call costs: 32 B there and back"
+  std::string title;  // "What a call costs: 32 B there and back"
   std::string caption;
   std::vector<std::string> columns;  // those of which something was measured
   std::vector<CostRow> rows;

@@ -24,7 +24,8 @@ PartsChart StagesOf(const std::vector<Record>& records, uint64_t bytes) {
       .caption =
           "Shares of one call, both ways added, by a copy of the library with probes in it, client "
           "and server in one process. build: the request is made; post: it is given to the device "
-          "or the kernel; wire: until the other side looks, or was woken; poll: the look that finds "
+          "or the kernel; wire: until the other side looks, or was woken; poll: the look that "
+          "finds "
           "it; payload: what is on its way still; verify, dispatch: until the handler runs; reply: "
           "it becomes a message; finish: the caller has it, and has checked it. Averages over the "
           "middle half of the calls.",

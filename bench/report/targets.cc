@@ -158,10 +158,11 @@ void AddBudgets(Bench& bench) {
   bench.Budget(2 + kNone, &Costs::doorbells, "doorbells", kShmBusy, kSmallCall);
   bench.Budget(2.0 / 16, &Costs::signalled, "completions", kShmBusy, kSmallCall);
   bench.Budget(0, &Costs::registrations, "registrations", kShmBusy, kSmallCall);
-  // By rendezvous: an offer and its FIN each way, a READ for each chunk of 256 KiB.
+  // By rendezvous: an offer and its FIN each way; a READ for each chunk of 256 KiB of the
+  // attachment and one for the FlatBuffer, each way.
   const What large{"latency", kMib};
   bench.Budget(4 + kNone, &Costs::sends, "SENDs", kShmBusy, large);
-  bench.Budget(8 + kNone, &Costs::reads, "READs", kShmBusy, large);
+  bench.Budget(2 * (4 + 1) + kNone, &Costs::reads, "READs", kShmBusy, large);
   bench.Budget(0, &Costs::copied_bytes, "bytes copied", kShmBusy, large);
   bench.Budget(0, &Costs::registrations, "registrations", kShmBusy, large);
 }

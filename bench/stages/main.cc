@@ -125,9 +125,10 @@ Stages AverageOf(std::vector<OneCall>& calls, double ticks_per_us) {
 
 int Main(int argc, char** argv) {
   if (argc != 7) {
-    std::fputs("usage: farcall_stages ADDRESS event|busy BYTES MILLISECONDS CLIENT_CORE "
-               "SERVER_CORE\n",
-               stderr);
+    std::fputs(
+        "usage: farcall_stages ADDRESS event|busy BYTES MILLISECONDS CLIENT_CORE "
+        "SERVER_CORE\n",
+        stderr);
     return 2;
   }
   const Mode mode = std::string_view(argv[2]) == NameOf(Mode::kBusy) ? Mode::kBusy : Mode::kEvent;

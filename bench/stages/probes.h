@@ -17,9 +17,9 @@ void SetSide(Side side);
 // The processor's counter, the same on all cores.
 uint64_t Ticks();
 
-// Of each point the last time that the side passed it, in ticks: of kPosted the first since kHanded,
-// and of kPolls and kFound those that led to kAdmitted. One call is under way at a time: its end
-// says that the marks are there.
+// Of each point the last time that the side passed it, in ticks: of kPosted the last before the
+// other side's kAdmitted, else the first since kHanded; of kPolls and kFound those that led to
+// kAdmitted. One call is under way at a time: its end says that the marks are there.
 uint64_t MarkOf(Side side, Probe point);
 
 }  // namespace farcall::bench

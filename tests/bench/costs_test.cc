@@ -71,9 +71,10 @@ TEST_CASE("allocations are counted while heaps are") {
 
 TEST_CASE("a process that does not count its heap leaves the number of allocations unknown") {
   if (!KernelCounts()) return;
-  const absl::StatusOr<ChildProcess> other = ChildProcess::Start(
-      {.command = {"/bin/sh", "-c", "echo ready .; exec sleep 60"}, .core = {},
-       .ready_prefix = "ready "});
+  const absl::StatusOr<ChildProcess> other =
+      ChildProcess::Start({.command = {"/bin/sh", "-c", "echo ready .; exec sleep 60"},
+                           .core = {},
+                           .ready_prefix = "ready "});
   REQUIRE(other.ok());
   const CountHeaps counting;
   absl::StatusOr<ProcessCounters> counters =
@@ -126,13 +127,13 @@ Record RecordOf(const char* transport, uint64_t bytes, const char* kind = "laten
 absl::Status Count(const char* transport, const Counts& counts, std::vector<Record>& records) {
   std::vector<std::unique_ptr<Subject>> subjects;
   subjects.push_back(std::make_unique<CountedSubject>(transport, counts));
-  return CountCosts(subjects, {}, [](int, int, const std::string&) {}, records);
+  return CountCosts(
+      subjects, {}, [](int, int, const std::string&) {}, records);
 }
 
 TEST_CASE("costs are a call's, and those of the records that they were counted for") {
-  std::vector<Record> records = {RecordOf("tcp", 32), RecordOf("tcp", 32),
-                                 RecordOf("shm", 32), RecordOf("tcp", 4096),
-                                 RecordOf("tcp", 32, "throughput")};
+  std::vector<Record> records = {RecordOf("tcp", 32), RecordOf("tcp", 32), RecordOf("shm", 32),
+                                 RecordOf("tcp", 4096), RecordOf("tcp", 32, "throughput")};
   REQUIRE(Count("tcp", {.syscalls = 45, .context_switches = 0, .allocations = {}}, records).ok());
   for (size_t i = 0; i < 2; ++i) {
     CHECK(records[i].costs.syscalls == 4.5);
@@ -182,9 +183,9 @@ TEST_CASE("a call over a library with probes passes all of them") {
         Record record;
         REQUIRE(ReadStages(program->ready_line(), record).ok());
         // A stage between two probes of one thread takes some time, or a probe was not passed.
-        for (const auto stage : {&Stages::build, &Stages::post, &Stages::poll, &Stages::verify,
-                                 &Stages::dispatch, &Stages::handler, &Stages::reply,
-                                 &Stages::finish}) {
+        for (const auto stage :
+             {&Stages::build, &Stages::post, &Stages::poll, &Stages::verify, &Stages::dispatch,
+              &Stages::handler, &Stages::reply, &Stages::finish}) {
           CHECK((*record.stages).*stage > 0);
         }
         CHECK(record.stages->probes < record.mean_us);

@@ -140,8 +140,7 @@ absl::StatusOr<Measurement> RunAgainst(Sin sin, const Workload& workload) {
   REQUIRE(Listen(server, "loopback://sinner").ok());
   const absl::StatusOr<Channel> channel = Dial("loopback://sinner");
   REQUIRE(channel.ok());
-  return RunEcho({&*channel, 1}, workload,
-                 {.cpu = []() -> absl::StatusOr<uint64_t> { return 1; }});
+  return RunEcho({&*channel, 1}, workload, {.cpu = []() -> absl::StatusOr<uint64_t> { return 1; }});
 }
 
 TEST_CASE("wrong replies are counted, and say which") {

@@ -51,10 +51,9 @@ TEST_CASE("what is no line of a measurement is refused") {
   for (const std::string& broken :
        {std::string(), std::string("1 2"), std::string("1 2 x - - - |"), std::string("1 2 3 "),
         std::string("1 2 3 |"), std::string("1 2 3 - - |"), std::string("1 2 3 - -5 - |"),
-        std::string("1 2 3 - - - "), std::string("1 2 3 - - - 4 |"),
-        std::string("1 2 3 - - - 4:|"), std::string("1 2 3 - - - 4:5|"),
-        std::string("1 2 -3 - - - |"), std::string("1 2 3 - - - 4:99999999999999 |"),
-        line.substr(0, line.find('|'))}) {
+        std::string("1 2 3 - - - "), std::string("1 2 3 - - - 4 |"), std::string("1 2 3 - - - 4:|"),
+        std::string("1 2 3 - - - 4:5|"), std::string("1 2 -3 - - - |"),
+        std::string("1 2 3 - - - 4:99999999999999 |"), line.substr(0, line.find('|'))}) {
     CAPTURE(broken);
     CHECK(absl::IsInvalidArgument(FromLine(broken).status()));
   }

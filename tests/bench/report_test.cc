@@ -242,8 +242,11 @@ TEST_CASE("the estimate is counted operations times published costs, and our own
   large.costs.sends = 4;
   large.costs.reads = 8;
   const std::vector<Record> records = {
-      small, large, MakeStages("shm", "busy", 32, 0.1),
-      MakeStages("shm", "busy", uint64_t{1} << 20, 1), MakeStages("tcp", "busy", 32, 1),
+      small,
+      large,
+      MakeStages("shm", "busy", 32, 0.1),
+      MakeStages("shm", "busy", uint64_t{1} << 20, 1),
+      MakeStages("tcp", "busy", 32, 1),
       MakeStages("shm", "busy", 4096, 1)};  // not counted: no estimate
   const std::vector<RoceEstimate> estimates = EstimateRoce(records);
   REQUIRE(estimates.size() == 2);
@@ -345,6 +348,7 @@ TEST_CASE("a chart of one value, and of values that have no logarithm, is still 
 TEST_CASE("numbers are as short as they are sure") {
   CHECK(ShortNumber(0) == "0");
   CHECK(ShortNumber(0.0123) == "0.012");
+  CHECK(ShortNumber(0.00007) == "<0.001");
   CHECK(ShortNumber(0.123) == "0.12");
   CHECK(ShortNumber(12.34) == "12.3");
   CHECK(ShortNumber(1234) == "1234");
