@@ -21,8 +21,8 @@ constexpr std::array<size_t, 3> kSizes = {32, size_t{64} << 10, size_t{1} << 20}
 Workload CountedCalls(size_t bytes) {
   return {.kind = Case::kLatency,
           .bytes = bytes,
-          .duration = std::chrono::milliseconds(60),
-          .warm_up = std::chrono::milliseconds(30),
+          .duration = std::chrono::milliseconds(50),
+          .warm_up = std::chrono::milliseconds(20),
           .counted = true};
 }
 

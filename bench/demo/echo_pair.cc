@@ -38,8 +38,8 @@ class StartThreadsOn {
 };
 
 // More than the calls that follow each other until everything repeats itself: credits, completions.
-constexpr size_t kSmallCalls = 2000;
-constexpr size_t kLargeCalls = 300;
+constexpr size_t kSmallCalls = 1000;
+constexpr size_t kLargeCalls = 150;
 
 }  // namespace
 

@@ -34,7 +34,7 @@ Plan MakePlan(const std::vector<size_t>& latency_sizes, const std::vector<size_t
 
 Plan FullPlan() {
   return MakePlan({32, kKib, 4 * kKib, 16 * kKib, 64 * kKib, kMib, 16 * kMib},
-                  {64 * kKib, kMib, 16 * kMib}, {4, 16, 64, 256}, 5, std::chrono::milliseconds(300),
+                  {64 * kKib, kMib, 16 * kMib}, {4, 16, 64, 256}, 5, std::chrono::milliseconds(270),
                   std::chrono::milliseconds(100));
 }
 
@@ -69,7 +69,7 @@ Plan LoadPlan(bool quick) {
 
 // The warm-up covers what a fresh connection and process still learn: window sizes, page faults.
 Plan QuickPlan() {
-  return MakePlan({32, 4 * kKib, 64 * kKib, kMib}, {kMib}, {64}, 3, std::chrono::milliseconds(200),
+  return MakePlan({32, 4 * kKib, 64 * kKib, kMib}, {kMib}, {64}, 3, std::chrono::milliseconds(150),
                   std::chrono::milliseconds(80));
 }
 

@@ -18,7 +18,7 @@ namespace farcall::bench {
 namespace {
 
 constexpr size_t kSizes[] = {32, size_t{64} << 10, size_t{1} << 20};
-constexpr char kDurationMs[] = "150";
+constexpr char kDurationMs[] = "100";
 constexpr std::chrono::seconds kPatience(10);
 
 std::string CoreOf(std::optional<int> core) { return std::to_string(core.value_or(-1)); }
