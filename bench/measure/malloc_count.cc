@@ -20,10 +20,13 @@
 
 // glibc's own allocator, under the names that remain when malloc is replaced.
 extern "C" {
-void* __libc_malloc(size_t bytes);                  // NOLINT(bugprone-reserved-identifier)
-void* __libc_calloc(size_t count, size_t bytes);    // NOLINT(bugprone-reserved-identifier)
-void* __libc_realloc(void* block, size_t bytes);    // NOLINT(bugprone-reserved-identifier)
-void* __libc_memalign(size_t alignment, size_t n);  // NOLINT(bugprone-reserved-identifier)
+void* __libc_malloc(size_t bytes);  // NOLINT(*-identifier-naming,*-reserved-identifier)
+void* __libc_calloc(size_t count,
+                    size_t bytes);  // NOLINT(*-identifier-naming,*-reserved-identifier)
+void* __libc_realloc(void* block,
+                     size_t bytes);  // NOLINT(*-identifier-naming,*-reserved-identifier)
+void* __libc_memalign(size_t alignment,
+                      size_t n);  // NOLINT(*-identifier-naming,*-reserved-identifier)
 }
 
 namespace {

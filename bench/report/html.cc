@@ -53,6 +53,7 @@ th{font-weight:600;color:var(--soft)}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 th.number{white-space:normal;vertical-align:bottom}
 .name{white-space:nowrap}
+.figures .name{position:sticky;left:0;background:var(--paper)}
 .pass{color:var(--good);font-weight:600}
 .short{color:var(--bad);font-weight:600}
 dl{display:grid;grid-template-columns:minmax(8em,max-content) 1fr;gap:2px 16px;font-size:.85rem}
