@@ -252,10 +252,10 @@ TEST_CASE("the estimate is counted operations times published costs, and our own
   REQUIRE(estimates.size() == 2);
   CHECK(estimates[0].round_trips == 1);
   CHECK(estimates[0].own_us == Approx(0.8));  // without wire and payload
-  CHECK(estimates[0].call_us() == Approx(2.8).epsilon(0.01));
+  CHECK(estimates[0].call_us() == Approx(3.1).epsilon(0.01));
   CHECK(estimates[1].round_trips == 3);
   CHECK(estimates[1].transfer_us == Approx(2 * 1048576 / 12500.0));
-  CHECK(estimates[1].call_us() == Approx(6 + 167.77 + 8).epsilon(0.01));
+  CHECK(estimates[1].call_us() == Approx(6.9 + 167.77 + 8).epsilon(0.01));
 
   const ReportModel model = MakeModel({{}, {}, {}, records}, {});
   REQUIRE(model.roce.has_value());
