@@ -7,6 +7,7 @@
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/metadata.h"
 #include "farcall/rpc/planted.h"
+#include "farcall/rpc/probe.h"
 
 namespace farcall {
 namespace {
@@ -56,6 +57,7 @@ void ClientSession::Carry(ClientCall& call) {
     if (call.request_.info->record_stages)
       call.request_.info->stages.handed = Clock::Steady().Now();
   }
+  FARCALL_PROBE(kHanded);
   call.ticket_ = connection().Send(
       std::move(call.request_.message),
       [this, id = call.id_](SendResult result) { OnSent(id, std::move(result)); });

@@ -5,6 +5,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
+#include "farcall/rpc/probe.h"
 #include "farcall/rpc/server_loop.h"
 #include "farcall/rpc/server_session.h"
 
@@ -29,6 +30,7 @@ void ServerCall::Finish(absl::Status status, MessageBuilder& reply) {
 }
 
 void ServerCall::KeepResult(absl::Status status, MessageBuilder& reply) {
+  FARCALL_PROBE(kHandled);
   status_ = std::move(status);
   if (!status_.ok()) return;
   if (!reply.finished()) {

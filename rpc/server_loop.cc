@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/log.h"
+#include "farcall/rpc/probe.h"
 #include "farcall/rpc/server_session.h"
 
 namespace farcall {
@@ -90,6 +91,7 @@ void ServerLoop::Dispatch(ServerCall& call) {
   const BoundMethod& method = call.bound();
   ++tally_.calls_started;
   if (!method.on_workers) {
+    FARCALL_PROBE(kHandler);
     method.run(method, call);
     return;
   }

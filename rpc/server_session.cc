@@ -10,6 +10,7 @@
 #include "farcall/rpc/log.h"
 #include "farcall/rpc/metadata.h"
 #include "farcall/rpc/planted.h"
+#include "farcall/rpc/probe.h"
 
 namespace farcall {
 namespace {
@@ -204,6 +205,7 @@ void ServerSession::Serve(ServerCall& call, Message&& message) {
   call.whole_ = true;
   call.whole_at_ = loop().now();
   const absl::Status verified = call.bound_->verify(call.body(), call.limits());
+  FARCALL_PROBE(kVerified);
   if (!verified.ok()) {
     Refuse(call.id_, call.method_,
            absl::InvalidArgumentError(absl::StrCat("the request of ", Absl(call.method_->name),
@@ -345,6 +347,7 @@ ServerSession::Sent ServerSession::SendStatus(uint64_t id, const absl::Status& s
                 .call = id},
                message.head.data());
   const Sent sent{code, message.head.size() + message.payload_bytes()};
+  FARCALL_PROBE(kHanded);
   SendAnswer(std::move(message));
   return sent;
 }

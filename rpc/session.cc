@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/bytes.h"
 #include "farcall/rpc/metadata.h"
+#include "farcall/rpc/probe.h"
 
 namespace farcall {
 namespace {
@@ -166,6 +167,7 @@ Admission Session::Admit(Ticket ticket, std::span<const std::byte> head, Message
   if (!refused.ok() || !IsCallFrame(header.type)) {
     return {.refused = std::move(refused), .attachment = {}};
   }
+  FARCALL_PROBE(kAdmitted);
   last_heard_ = loop_.now();
   return AdmitCall(ticket, header, head, sizes);
 }
@@ -175,7 +177,10 @@ void Session::OnMessage(Ticket /*ticket*/, Message&& message) {
   last_heard_ = loop_.now();
   ping_pending_ = false;
   const FrameHeader header = ReadHeader(message.head.bytes());  // Admit accepted this head
-  if (IsCallFrame(header.type)) return OnCall(header, std::move(message));
+  if (IsCallFrame(header.type)) {
+    FARCALL_PROBE(kWhole);
+    return OnCall(header, std::move(message));
+  }
   OnControl(header, message.head);
 }
 
@@ -184,7 +189,11 @@ void Session::OnWhole(Ticket ticket, Message&& message) {
   if (!Check(message.head.bytes(), {message.body.size(), 0}, header).ok()) return;
   last_heard_ = loop_.now();
   ping_pending_ = false;
-  if (IsCallFrame(header.type)) return OnWholeCall(ticket, header, std::move(message));
+  if (IsCallFrame(header.type)) {
+    FARCALL_PROBE(kAdmitted);
+    FARCALL_PROBE(kWhole);
+    return OnWholeCall(ticket, header, std::move(message));
+  }
   OnControl(header, message.head);
 }
 

@@ -68,7 +68,7 @@ absl::Status CompareInFull(EchoCalls& calls, int number, uint64_t& next_call) {
 }  // namespace
 
 absl::StatusOr<Measurement> RunEcho(std::span<const Channel> channels, const Workload& workload,
-                                    const CpuMeter& cpu) {
+                                    const Meters& meters) {
   std::vector<EchoCalls> calls;
   uint64_t next_call = 1;
   for (const Channel& channel : channels) {
@@ -79,7 +79,7 @@ absl::StatusOr<Measurement> RunEcho(std::span<const Channel> channels, const Wor
     if (!compared.ok()) return compared;
   }
 
-  Recorder recorder(workload, cpu);
+  Recorder recorder(workload, meters);
   // Beside asynchronous calls a blocking one would change places with the loop's thread, and share
   // its core: what is measured there is the connection.
   if (workload.outstanding == 1 && workload.beside_bytes == 0) {

@@ -17,7 +17,7 @@ namespace farcall::bench {
 // first call that fails; wrong replies are counted. `channels`, which share a loop, are those that
 // the workload asks for.
 absl::StatusOr<Measurement> RunEcho(std::span<const Channel> channels, const Workload& workload,
-                                    const CpuMeter& cpu);
+                                    const Meters& meters);
 
 }  // namespace farcall::bench
 

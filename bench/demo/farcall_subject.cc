@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -10,14 +11,12 @@
 
 #include "absl/status/status.h"
 #include "farcall/bench/demo/beside.h"
+#include "farcall/bench/demo/echo_pair.h"
 #include "farcall/bench/demo/echo_run.h"
 #include "farcall/bench/measure/child_process.h"
 #include "farcall/bench/measure/clock.h"
-#include "farcall/bench/measure/cores.h"
 #include "farcall/bench/measure/socket_options.h"
 #include "farcall/rpc/event_loop.h"
-#include "farcall/rpc/server.h"
-#include "farcall/services/echo/echo_impl.h"
 #include "farcall/transports/dial.h"
 
 namespace farcall::bench {
@@ -29,84 +28,43 @@ ProgressMode ProgressOf(Mode mode) {
   return mode == Mode::kEvent ? ProgressMode::kEvent : ProgressMode::kBusy;
 }
 
-// What a run costs the two processes, from when this is made.
-class CostMeter {
- public:
-  CostMeter(const Channel& channel, pid_t server) : channel_(channel), server_(server) {}
-
-  Costs PerCall() const {
-    const ConnectionCounters now = channel_.info().connection.counters;
-    const auto calls = static_cast<double>(now.messages_sent - counters_.messages_sent);
-    if (calls == 0) return {};
-    const auto per_call = [calls](uint64_t after, uint64_t before) {
-      return static_cast<double>(after - before) / calls;
-    };
-    Costs costs{.context_switches = {},
-                .send_calls = per_call(now.send_calls, counters_.send_calls),
-                .receive_calls = per_call(now.receive_calls, counters_.receive_calls),
-                .copied_bytes = per_call(now.payload_bytes_copied, counters_.payload_bytes_copied)};
-    const std::optional<uint64_t> switches = Switches();
-    if (switches && switches_) costs.context_switches = per_call(*switches, *switches_);
-    return costs;
-  }
-
- private:
-  std::optional<uint64_t> Switches() const {
-    const absl::StatusOr<uint64_t> own = ContextSwitchesOf(::getpid());
-    const absl::StatusOr<uint64_t> servers = ContextSwitchesOf(server_);
-    if (!own.ok() || !servers.ok()) return std::nullopt;
-    return *own + *servers;
-  }
-
-  const Channel& channel_;
-  const pid_t server_;
-  const ConnectionCounters counters_ = channel_.info().connection.counters;
-  const std::optional<uint64_t> switches_ = Switches();
-};
+absl::StatusOr<Costs> OperationsAt(const std::string& address, Mode mode, const Workload& workload,
+                                   std::optional<int> server_core) {
+  const absl::StatusOr<std::unique_ptr<EchoPair>> pair = EchoPair::Make(address, mode, server_core);
+  if (!pair.ok()) return pair.status();
+  return (*pair)->CountOperations(workload);
+}
 
 uint64_t BytesSent(const Channel& channel) { return channel.info().connection.counters.bytes_sent; }
-
-// Threads that start while this lives run on `core`; afterwards this thread is back where it was.
-class StartThreadsOn {
- public:
-  explicit StartThreadsOn(std::optional<int> core) {
-    if (!core) return;
-    home_ = AllowedCores();
-    status_ = PinThisThread(*core);
-  }
-  ~StartThreadsOn() {
-    if (!home_.empty()) PinThisThread(home_.front()).IgnoreError();  // it could run there before
-  }
-  StartThreadsOn(const StartThreadsOn&) = delete;
-  StartThreadsOn& operator=(const StartThreadsOn&) = delete;
-
-  const absl::Status& status() const { return status_; }
-
- private:
-  std::vector<int> home_;
-  absl::Status status_;
-};
 
 }  // namespace
 
 std::string ProcessSubject::path(const Workload& workload) const {
   if (scheme_ == Scheme::kTcp) return "stream";
-  return workload.bytes <= RdmaOptions{}.eager_bytes ? "eager" : "rendezvous";
+  return workload.bytes <= threshold_.value_or(RdmaOptions{}.eager_bytes) ? "eager" : "rendezvous";
+}
+
+std::string ProcessSubject::Address() const {
+  return scheme_ == Scheme::kTcp ? "tcp://127.0.0.1:0"
+                                 : "shm://farcall-demo-" + std::to_string(::getpid());
 }
 
 absl::StatusOr<Measurement> ProcessSubject::Run(const Workload& workload,
                                                 std::optional<int> server_core) {
-  const std::string address = scheme_ == Scheme::kTcp
-                                  ? "tcp://127.0.0.1:0"
-                                  : "shm://farcall-demo-" + std::to_string(::getpid());
-  absl::StatusOr<ChildProcess> server =
-      ChildProcess::Start({.command = {server_program_, address, "--mode", NameOf(mode_),
-                                       "--congestion", kCongestionControl, "--quiet"},
-                           .core = server_core,
-                           .ready_prefix = "listening on "});
-  if (!server.ok()) return server.status();
+  ChildProcess::Options options{.command = {server_program_, Address(), "--mode", NameOf(mode_),
+                                            "--congestion", kCongestionControl, "--quiet"},
+                                .core = server_core,
+                                .ready_prefix = "listening on "};
   TransportOptions transports;
   transports.tcp.congestion_control = kCongestionControl;
+  if (threshold_) {
+    options.command.insert(options.command.end(), {"--eager", std::to_string(*threshold_)});
+    RdmaOptions& rdma = transports.shm.rdma;
+    rdma.threshold = threshold_;
+    rdma.eager_bytes = std::max(rdma.eager_bytes, *threshold_);
+  }
+  absl::StatusOr<ChildProcess> server = ChildProcess::Start(options);
+  if (!server.ok()) return server.status();
   const auto loop = std::make_shared<EventLoop>(EventLoopOptions{.mode = ProgressOf(mode_)});
   std::vector<Channel> channels;
   for (int i = 0; i < workload.connections; ++i) {
@@ -121,9 +79,8 @@ absl::StatusOr<Measurement> ProcessSubject::Run(const Workload& workload,
   if (workload.beside_bytes > 0) beside.emplace(channels.front(), workload.beside_bytes);
   const uint64_t sent_before = BytesSent(channels.front());
   const uint64_t start_ns = NowNs();
-  const CostMeter costs(channels.front(), server->pid());
-  absl::StatusOr<Measurement> measured = RunEcho(channels, workload, CpuOfThisAnd(server->pid()));
-  if (measured.ok() && workload.alone()) measured->costs = costs.PerCall();
+  absl::StatusOr<Measurement> measured =
+      RunEcho(channels, workload, MetersOf(workload, server->pid()));
   if (!beside) return measured;
   const auto elapsed_ns = static_cast<double>(NowNs() - start_ns);
   const auto sent = static_cast<double>(BytesSent(channels.front()) - sent_before);
@@ -133,22 +90,22 @@ absl::StatusOr<Measurement> ProcessSubject::Run(const Workload& workload,
   return measured;
 }
 
+absl::StatusOr<Costs> ProcessSubject::CountOperations(const Workload& workload,
+                                                      std::optional<int> server_core) {
+  return OperationsAt(Address(), mode_, workload, server_core);
+}
+
 absl::StatusOr<Measurement> LoopbackSubject::Run(const Workload& workload,
                                                  std::optional<int> server_core) {
-  services::EchoImpl echo;
-  std::optional<Server> server;
-  {
-    const StartThreadsOn there(server_core);
-    if (!there.status().ok()) return there.status();
-    server.emplace(ServerOptions{.mode = ProgressOf(mode_)});
-  }
-  absl::Status added = server->Add(services::Echo::Bind(echo));
-  if (!added.ok()) return added;
-  const absl::StatusOr<Endpoint> address = Listen(*server, kLoopbackAddress);
-  if (!address.ok()) return address.status();
-  const absl::StatusOr<Channel> channel = Dial(kLoopbackAddress, {.mode = ProgressOf(mode_)});
-  if (!channel.ok()) return channel.status();
-  return RunEcho({&*channel, 1}, workload, []() -> absl::StatusOr<uint64_t> { return OwnCpuNs(); });
+  const absl::StatusOr<std::unique_ptr<EchoPair>> pair =
+      EchoPair::Make(kLoopbackAddress, mode_, server_core);
+  if (!pair.ok()) return pair.status();
+  return RunEcho({&(*pair)->channel(), 1}, workload, MetersOf(workload, std::nullopt));
+}
+
+absl::StatusOr<Costs> LoopbackSubject::CountOperations(const Workload& workload,
+                                                       std::optional<int> server_core) {
+  return OperationsAt(kLoopbackAddress, mode_, workload, server_core);
 }
 
 }  // namespace farcall::bench

@@ -2,6 +2,7 @@
 #ifndef FARCALL_BENCH_DEMO_FARCALL_SUBJECT_H_
 #define FARCALL_BENCH_DEMO_FARCALL_SUBJECT_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,22 +18,33 @@ class ProcessSubject : public Subject {
   enum class Scheme { kTcp, kShm };
 
   // `server_program` is the path of farcall_echo_server.
-  ProcessSubject(std::string server_program, Scheme scheme, Mode mode)
-      : server_program_(std::move(server_program)), scheme_(scheme), mode_(mode) {}
+  // Shared memory alone: `threshold`, unless empty, is where its payloads' way is forced to change.
+  ProcessSubject(std::string server_program, Scheme scheme, Mode mode,
+                 std::optional<uint32_t> threshold = std::nullopt)
+      : server_program_(std::move(server_program)),
+        scheme_(scheme),
+        mode_(mode),
+        threshold_(threshold) {}
 
   std::string transport() const override { return scheme_ == Scheme::kTcp ? "tcp" : "shm"; }
   std::string device() const override { return scheme_ == Scheme::kTcp ? "kernel" : "softnic"; }
   Mode mode() const override { return mode_; }
+  std::optional<uint32_t> threshold() const override { return threshold_; }
   std::string path(const Workload& workload) const override;
   bool Knows(const Workload& /*workload*/) const override { return true; }
 
   absl::StatusOr<Measurement> Run(const Workload& workload,
                                   std::optional<int> server_core) override;
+  absl::StatusOr<Costs> CountOperations(const Workload& workload,
+                                        std::optional<int> server_core) override;
 
  private:
+  std::string Address() const;
+
   const std::string server_program_;
   const Scheme scheme_;
   const Mode mode_;
+  const std::optional<uint32_t> threshold_;
 };
 
 // With no wire, between two threads of this process: messages mostly change hands by pointer. What
@@ -48,6 +60,8 @@ class LoopbackSubject : public Subject {
 
   absl::StatusOr<Measurement> Run(const Workload& workload,
                                   std::optional<int> server_core) override;
+  absl::StatusOr<Costs> CountOperations(const Workload& workload,
+                                        std::optional<int> server_core) override;
 
  private:
   const Mode mode_;

@@ -19,17 +19,20 @@
 #include <variant>
 #include <vector>
 
+#include "farcall/bench/demo/costs.h"
 #include "farcall/bench/demo/farcall_subject.h"
 #include "farcall/bench/demo/floor_subject.h"
 #include "farcall/bench/demo/peer_subject.h"
 #include "farcall/bench/demo/plan.h"
 #include "farcall/bench/demo/rounds.h"
+#include "farcall/bench/demo/stages.h"
 #include "farcall/bench/measure/child_process.h"
 #include "farcall/bench/measure/clock.h"
 #include "farcall/bench/measure/cores.h"
 #include "farcall/bench/measure/record.h"
 #include "farcall/bench/measure/socket_options.h"
 #include "farcall/bench/measure/table.h"
+#include "farcall/bench/report/estimate.h"
 #include "farcall/bench/report/html.h"
 #include "farcall/bench/report/model.h"
 #include "farcall/bench/report/targets.h"
@@ -134,12 +137,23 @@ std::vector<std::unique_ptr<Subject>> MakeSubjects(std::vector<std::unique_ptr<S
   return subjects;
 }
 
+// Shared memory with all payloads forced to be eager, and with none of them.
+std::vector<std::unique_ptr<Subject>> MakeForcedSubjects() {
+  const std::string echo_server = FolderOfThisProgram() + "/farcall_echo_server";
+  std::vector<std::unique_ptr<Subject>> subjects;
+  for (const uint32_t threshold : {uint32_t{128} << 10, uint32_t{0}}) {
+    subjects.push_back(std::make_unique<ProcessSubject>(echo_server, ProcessSubject::Scheme::kShm,
+                                                        Mode::kBusy, threshold));
+  }
+  return subjects;
+}
+
 // One line that is rewritten on a terminal; elsewhere a line for every tenth of the run.
 class ProgressLine {
  public:
   void operator()(int number, int total, const std::string& what) {
     const uint64_t now_ns = NowNs();
-    if (number == 1) start_ns_ = now_ns;
+    if (number == 1) start_ns_ = now_ns;  // of each pass
     if (!terminal_ && (number - 1) % std::max(1, total / 10) != 0) return;
     const double done = number - 1;
     const double left_s =
@@ -177,6 +191,7 @@ Facts DescribeSettings(const Arguments& arguments, const Plan& plan, const Cores
        std::string(kCongestionControl) + ", by TCP_CONGESTION on own sockets"},
       {"tcp_nodelay", 1.0},
       {"load_average_before", load}};
+  if (!arguments.load) settings.emplace_back("costs_counted", HowCostsAreCounted());
   if (cores.client && cores.server) {
     settings.emplace_back("client_core", static_cast<double>(*cores.client));
     settings.emplace_back("server_core", static_cast<double>(*cores.server));
@@ -261,6 +276,36 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// The rounds, and then what is told of calls beside their times.
+Outcome Measure(const Arguments& arguments, const Plan& plan,
+                const std::vector<std::unique_ptr<Subject>>& subjects, const Cores& cores) {
+  ProgressLine progress;
+  Outcome outcome = RunRounds(plan, subjects, cores, ProbeOf(cores), std::ref(progress));
+  if (!arguments.load && outcome.status.ok()) {
+    outcome.status = CountCosts(subjects, cores, std::ref(progress), outcome.records);
+  }
+  if (!arguments.load && outcome.status.ok()) {
+    outcome.Append(RunRounds(CrossoverPlan(arguments.quick), MakeForcedSubjects(), cores,
+                             ProbeOf(cores), std::ref(progress)));
+  }
+  if (!arguments.load && outcome.status.ok()) {
+    outcome.Append(MeasureStages(cores, std::ref(progress)));
+  }
+  progress.Clear();
+  return outcome;
+}
+
+// For programs that read the file: what the page works out.
+void AddWhatFollows(const ReportModel& model, Report& report) {
+  for (Record& estimate : RoceRecords(EstimateRoce(report.records))) {
+    report.records.push_back(std::move(estimate));
+  }
+  for (const Verdict& verdict : model.verdicts) {
+    if (!verdict.found) continue;
+    report.settings.emplace_back("target: " + verdict.what, ToText(verdict));
+  }
+}
+
 int Demo(const Arguments& arguments) {
   OutputFile json(arguments.json), csv(arguments.csv), html(arguments.html);
   if (!json.good() || !csv.good() || !html.good()) return EXIT_FAILURE;
@@ -287,14 +332,12 @@ int Demo(const Arguments& arguments) {
   PrintSettings(report, load);
   for (const std::string& line : peers.left_out) std::cout << line << '\n';
 
-  ProgressLine progress;
-  Outcome outcome = RunRounds(plan, MakeSubjects(std::move(peers.subjects)), cores, ProbeOf(cores),
-                              std::ref(progress));
-  progress.Clear();
+  Outcome outcome = Measure(arguments, plan, MakeSubjects(std::move(peers.subjects)), cores);
   report.records = std::move(outcome.records);
   report.settings.emplace_back("dropped_measurements", static_cast<double>(outcome.dropped));
   const std::vector<std::string> warnings = WarningsOf(outcome, cores, load);
   const ReportModel model = MakeModel(report, warnings);
+  AddWhatFollows(model, report);
   if (!report.records.empty()) {
     std::cout << FormatTable(report.records) << kRowNames << FormatVerdicts(model.verdicts);
   }

@@ -84,6 +84,7 @@ absl::StatusOr<Measurement> PeerSubject::Run(const Workload& workload,
   }
   options.command.push_back(server->ready_line());
   options.command.push_back(std::to_string(server->pid()));
+  if (workload.counted) options.command.emplace_back("counted");
   const absl::StatusOr<ChildProcess> client = ChildProcess::Start(options);
   if (!client.ok()) return client.status();
   return FromLine(client->ready_line());

@@ -34,8 +34,17 @@ Plan MakePlan(const std::vector<size_t>& latency_sizes, const std::vector<size_t
 
 Plan FullPlan() {
   return MakePlan({32, kKib, 4 * kKib, 16 * kKib, 64 * kKib, kMib, 16 * kMib},
-                  {64 * kKib, kMib, 16 * kMib}, {4, 16, 64, 256}, 5, std::chrono::milliseconds(300),
+                  {64 * kKib, kMib, 16 * kMib}, {4, 16, 64, 256}, 5, std::chrono::milliseconds(270),
                   std::chrono::milliseconds(100));
+}
+
+Plan CrossoverPlan(bool quick) {
+  const std::vector<size_t> sizes =
+      quick ? std::vector<size_t>{2 * kKib, 4 * kKib, 8 * kKib, 16 * kKib, 32 * kKib}
+            : std::vector<size_t>{kKib,      2 * kKib,  4 * kKib, 8 * kKib,
+                                  16 * kKib, 32 * kKib, 64 * kKib};
+  return MakePlan(sizes, {}, {}, quick ? 2 : 3, std::chrono::milliseconds(quick ? 80 : 150),
+                  std::chrono::milliseconds(40));
 }
 
 Plan LoadPlan(bool quick) {
@@ -60,7 +69,7 @@ Plan LoadPlan(bool quick) {
 
 // The warm-up covers what a fresh connection and process still learn: window sizes, page faults.
 Plan QuickPlan() {
-  return MakePlan({32, 4 * kKib, 64 * kKib, kMib}, {kMib}, {64}, 3, std::chrono::milliseconds(200),
+  return MakePlan({32, 4 * kKib, 64 * kKib, kMib}, {kMib}, {64}, 3, std::chrono::milliseconds(150),
                   std::chrono::milliseconds(80));
 }
 

@@ -15,6 +15,9 @@ struct Plan {
 
 Plan FullPlan();   // about eight minutes with all subjects and peers
 Plan QuickPlan();  // about 80 s: fewer sizes and rounds, shorter ones
+// Round trips of sizes about where a payload's way over shared memory changes by default: for
+// subjects that are forced to one way or the other.
+Plan CrossoverPlan(bool quick);
 // Small calls under load: many in flight, on many connections, beside large payloads and idle
 // connections. For subjects that know connections; about three minutes with two, or half a minute.
 Plan LoadPlan(bool quick);

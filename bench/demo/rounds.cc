@@ -1,6 +1,7 @@
 #include "farcall/bench/demo/rounds.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "farcall/bench/measure/cores.h"
@@ -24,16 +25,6 @@ bool SamePlacement(std::optional<double> before, std::optional<double> after) {
 std::string Describe(const Workload& workload, const Subject& subject) {
   return std::string(NameOf(workload.kind)) + " " + FormatBytes(workload.bytes) + ", " +
          subject.transport() + " " + NameOf(subject.mode());
-}
-
-Record NameRecord(const Subject& subject, const Workload& workload, int round) {
-  Record record;
-  record.transport = subject.transport();
-  record.device = subject.device();
-  record.mode = NameOf(subject.mode());
-  record.path = subject.path(workload);
-  record.round = static_cast<uint64_t>(round);
-  return record;
 }
 
 absl::Status Measure(const Workload& workload, Subject& subject, int round, const Cores& cores,
@@ -67,6 +58,17 @@ absl::Status Measure(const Workload& workload, Subject& subject, int round, cons
 
 }  // namespace
 
+Record NameRecord(const Subject& subject, const Workload& workload, int round) {
+  Record record;
+  record.transport = subject.transport();
+  record.device = subject.device();
+  record.mode = NameOf(subject.mode());
+  record.path = subject.path(workload);
+  record.threshold = subject.threshold();
+  record.round = static_cast<uint64_t>(round);
+  return record;
+}
+
 Cores ChooseCores() {
   const std::vector<int> allowed = AllowedCores();
   if (allowed.size() < 2) return {};
@@ -79,6 +81,14 @@ DistanceProbe ProbeOf(const Cores& cores) {
     const absl::StatusOr<double> distance = CoreDistanceNs(*cores.client, *cores.server);
     return distance.ok() ? std::optional<double>(*distance) : std::nullopt;
   };
+}
+
+void Outcome::Append(Outcome&& more) {
+  if (status.ok()) status = std::move(more.status);
+  std::move(more.records.begin(), more.records.end(), std::back_inserter(records));
+  std::move(more.wrong_replies.begin(), more.wrong_replies.end(),
+            std::back_inserter(wrong_replies));
+  dropped += more.dropped;
 }
 
 Outcome RunRounds(const Plan& plan, const std::vector<std::unique_ptr<Subject>>& subjects,

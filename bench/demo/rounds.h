@@ -25,11 +25,17 @@ struct Cores {
 // The first two cores that we may run on.
 Cores ChooseCores();
 
+// A record of `subject` without figures.
+Record NameRecord(const Subject& subject, const Workload& workload, int round);
+
 struct Outcome {
   absl::Status status;          // of the first measurement that could not be made; it ended the run
   std::vector<Record> records;  // of those made until then
   std::vector<std::string> wrong_replies;  // one line a measurement with errors
   int dropped = 0;  // measurements given up because the cores moved during each attempt
+
+  // What came after it.
+  void Append(Outcome&& more);
 };
 
 // Told before each measurement: its number from 1, of how many, and what it is.

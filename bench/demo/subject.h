@@ -2,10 +2,12 @@
 #ifndef FARCALL_BENCH_DEMO_SUBJECT_H_
 #define FARCALL_BENCH_DEMO_SUBJECT_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "farcall/bench/measure/record.h"
 #include "farcall/bench/measure/workload.h"
 
 namespace farcall::bench {
@@ -18,6 +20,8 @@ class Subject {
   virtual std::string transport() const = 0;  // "tcp", "shm", "floor/tcp", …
   virtual std::string device() const = 0;     // "kernel", "softnic", …
   virtual Mode mode() const = 0;
+  // Payloads up to this size travel in the message, where that is not as by default.
+  virtual std::optional<uint32_t> threshold() const { return std::nullopt; }
   // How the larger of request and reply travels: "eager", "rendezvous", "stream".
   virtual std::string path(const Workload& workload) const = 0;
   // Whether it can run `workload`; the others are passed over.
@@ -29,6 +33,13 @@ class Subject {
   // start or does not answer is an error after a few seconds. Wrong replies are counted.
   virtual absl::StatusOr<Measurement> Run(const Workload& workload,
                                           std::optional<int> server_core) = 0;
+
+  // Of Costs what its connections count, of both sides: on average over some hundreds of calls of a
+  // latency workload, one at a time. Nothing where nothing counts.
+  virtual absl::StatusOr<Costs> CountOperations(const Workload& /*workload*/,
+                                                std::optional<int> /*server_core*/) {
+    return Costs{};
+  }
 };
 
 }  // namespace farcall::bench

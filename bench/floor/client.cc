@@ -8,6 +8,7 @@
 
 #include "farcall/bench/floor/message.h"
 #include "farcall/bench/measure/clock.h"
+#include "farcall/bench/measure/recorder.h"
 
 namespace farcall::bench {
 namespace {
@@ -172,17 +173,9 @@ absl::StatusOr<Measurement> FloorClient::Run(const Workload& workload, pid_t ser
   if (!status.ok()) return status;
 
   Measurement measurement;
-  absl::StatusOr<uint64_t> server_cpu_ns = CpuNsOf(server);
-  if (!server_cpu_ns.ok()) return server_cpu_ns.status();
-  const uint64_t cpu_before_ns = OwnCpuNs() + *server_cpu_ns;
-  const uint64_t start_ns = NowNs();
-  status =
-      window.RunUntil(start_ns + static_cast<uint64_t>(workload.duration.count()), measurement);
-  measurement.elapsed_ns = NowNs() - start_ns;
+  status = RunMetered(workload, server, measurement,
+                      [&](uint64_t end_ns) { return window.RunUntil(end_ns, measurement); });
   if (!status.ok()) return status;
-  server_cpu_ns = CpuNsOf(server);
-  if (!server_cpu_ns.ok()) return server_cpu_ns.status();
-  measurement.cpu_ns = OwnCpuNs() + *server_cpu_ns - cpu_before_ns;
 
   status = window.Drain(unrecorded);
   if (!status.ok()) return status;

@@ -138,7 +138,7 @@ absl::StatusOr<Measurement> RunBulk(SharedSlots& slots, const Workload& workload
   };
   absl::Status status = compare();
   if (!status.ok()) return status;
-  Recorder recorder(workload, CpuOfThisAnd(server));
+  Recorder recorder(workload, MetersOf(workload, server));
   status = calls.Run(/*compare_in_full=*/false,
                      [&](uint64_t started_ns, uint64_t now_ns, const absl::Status& outcome) {
                        return recorder.Take(started_ns, now_ns, outcome);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "farcall/bench/measure/clock.h"
+#include "farcall/bench/measure/recorder.h"
 
 namespace farcall::bench {
 namespace {
@@ -78,16 +79,9 @@ absl::StatusOr<Measurement> RunShared(SharedMemory& memory, const Workload& work
   if (!status.ok()) return status;
 
   Measurement measurement;
-  absl::StatusOr<uint64_t> server_cpu_ns = CpuNsOf(server);
-  if (!server_cpu_ns.ok()) return server_cpu_ns.status();
-  const uint64_t cpu_before_ns = OwnCpuNs() + *server_cpu_ns;
-  const uint64_t start_ns = NowNs();
-  status = calls.RunUntil(start_ns + static_cast<uint64_t>(workload.duration.count()), measurement);
-  measurement.elapsed_ns = NowNs() - start_ns;
+  status = RunMetered(workload, server, measurement,
+                      [&](uint64_t end_ns) { return calls.RunUntil(end_ns, measurement); });
   if (!status.ok()) return status;
-  server_cpu_ns = CpuNsOf(server);
-  if (!server_cpu_ns.ok()) return server_cpu_ns.status();
-  measurement.cpu_ns = OwnCpuNs() + *server_cpu_ns - cpu_before_ns;
 
   status = calls.RunUntil(0, unrecorded, /*compare_in_full=*/true);
   if (!status.ok()) return status;

@@ -2,10 +2,7 @@
 
 #include <time.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
-#include <system_error>
 
 namespace farcall::bench {
 namespace {
@@ -37,24 +34,6 @@ absl::StatusOr<uint64_t> CpuNsOf(pid_t pid) {
                                ": it does not exist (any more)");
   }
   return ToNs(time);
-}
-
-absl::StatusOr<uint64_t> ContextSwitchesOf(pid_t pid) {
-  uint64_t switches = 0;
-  std::error_code error;
-  const std::filesystem::path tasks = "/proc/" + std::to_string(pid) + "/task";
-  std::filesystem::directory_iterator task(tasks, error);
-  for (; !error && task != std::filesystem::directory_iterator(); task.increment(error)) {
-    std::ifstream status(task->path() / "status");
-    for (std::string name; status >> name;) {
-      if (!name.ends_with("voluntary_ctxt_switches:")) continue;  // nonvoluntary_… as well
-      uint64_t of_this = 0;
-      status >> of_this;
-      switches += of_this;
-    }
-  }
-  if (error) return absl::NotFoundError("cannot read " + tasks.string() + ": " + error.message());
-  return switches;
 }
 
 }  // namespace farcall::bench

@@ -19,9 +19,6 @@ uint64_t OwnCpuNs();
 // The same of another process. NOT_FOUND when it does not exist (any more).
 absl::StatusOr<uint64_t> CpuNsOf(pid_t pid);
 
-// Context switches of all threads of a process that live, wanted or not. NOT_FOUND likewise.
-absl::StatusOr<uint64_t> ContextSwitchesOf(pid_t pid);
-
 }  // namespace farcall::bench
 
 #endif  // FARCALL_BENCH_MEASURE_CLOCK_H_

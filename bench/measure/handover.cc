@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 namespace farcall::bench {
 namespace {
 
-// elapsed_ns cpu_ns errors, then ns:count for each round trip that was seen, then '|' and the first
-// error.
+// elapsed_ns cpu_ns errors, what the kernel counted (a minus: nothing), then ns:count for each
+// round trip that was seen, then '|' and the first error.
 constexpr char kEnd = '|';
 // Of one round trip time; no run is so long.
 constexpr uint64_t kMostCalls = uint64_t{1} << 32;
@@ -23,12 +24,26 @@ bool Take(std::string_view& line, uint64_t& number, char behind) {
   return true;
 }
 
+// As Take; a minus is nothing.
+bool Take(std::string_view& line, std::optional<uint64_t>& number) {
+  if (line.starts_with("- ")) {
+    line.remove_prefix(2);
+    return true;
+  }
+  return Take(line, number.emplace(), ' ');
+}
+
+std::string TextOf(const std::optional<uint64_t>& number) {
+  return number ? std::to_string(*number) + " " : "- ";
+}
+
 }  // namespace
 
 std::string ToLine(const Measurement& measurement) {
-  std::string line = std::to_string(measurement.elapsed_ns) + " " +
-                     std::to_string(measurement.cpu_ns) + " " + std::to_string(measurement.errors) +
-                     " ";
+  std::string line =
+      std::to_string(measurement.elapsed_ns) + " " + std::to_string(measurement.cpu_ns) + " " +
+      std::to_string(measurement.errors) + " " + TextOf(measurement.counts.syscalls) +
+      TextOf(measurement.counts.context_switches) + TextOf(measurement.counts.allocations);
   measurement.latency.ForEach([&](uint64_t ns, uint64_t count) {
     line += std::to_string(ns) + ":" + std::to_string(count) + " ";
   });
@@ -42,7 +57,9 @@ absl::StatusOr<Measurement> FromLine(std::string_view line) {
       absl::InvalidArgumentError("no measurement: '" + std::string(line.substr(0, 100)) + "'");
   Measurement measurement;
   if (!Take(line, measurement.elapsed_ns, ' ') || !Take(line, measurement.cpu_ns, ' ') ||
-      !Take(line, measurement.errors, ' ')) {
+      !Take(line, measurement.errors, ' ') || !Take(line, measurement.counts.syscalls) ||
+      !Take(line, measurement.counts.context_switches) ||
+      !Take(line, measurement.counts.allocations)) {
     return broken;
   }
   while (!line.empty() && line.front() != kEnd) {

@@ -99,6 +99,7 @@ void ForEachField(const Record& record, Field&& field) {
   field("connections", record.connections);
   field("idle_connections", UnlessZero(record.idle_connections));
   field("beside_bytes", UnlessZero(record.beside_bytes));
+  field("threshold", record.threshold);
   field("round", record.round);
   field("core_distance_ns", record.core_distance_ns);
   field("samples", record.samples);
@@ -111,18 +112,29 @@ void ForEachField(const Record& record, Field&& field) {
   field("calls_per_s", record.calls_per_s);
   field("mb_per_s", record.mb_per_s);
   field("cpu_us_per_call", record.cpu_us_per_call);
-  field("allocations_per_call", record.allocations_per_call);
-  field("copied_bytes_per_call", record.copied_bytes_per_call);
-  field("syscalls_per_call", record.syscalls_per_call);
-  field("context_switches_per_call", record.context_switches_per_call);
-  field("send_calls_per_call", record.send_calls_per_call);
-  field("receive_calls_per_call", record.receive_calls_per_call);
-  field("client_copied_bytes_per_call", record.client_copied_bytes_per_call);
-  field("sends_per_call", record.sends_per_call);
-  field("reads_per_call", record.reads_per_call);
-  field("doorbells_per_call", record.doorbells_per_call);
-  field("signalled_per_call", record.signalled_per_call);
-  field("registrations_per_call", record.registrations_per_call);
+  field("allocations_per_call", record.costs.allocations);
+  field("copied_bytes_per_call", record.costs.copied_bytes);
+  field("syscalls_per_call", record.costs.syscalls);
+  field("context_switches_per_call", record.costs.context_switches);
+  field("send_calls_per_call", record.costs.send_calls);
+  field("receive_calls_per_call", record.costs.receive_calls);
+  field("sends_per_call", record.costs.sends);
+  field("reads_per_call", record.costs.reads);
+  field("doorbells_per_call", record.costs.doorbells);
+  field("signalled_per_call", record.costs.signalled);
+  field("registrations_per_call", record.costs.registrations);
+  for (const auto& [name, stage] : kStages) {
+    field((std::string("stage_") + name + "_us").c_str(),
+          record.stages ? std::optional((*record.stages).*stage) : std::nullopt);
+  }
+  const auto estimated = [&](double Estimate::*part) {
+    return record.estimate ? std::optional((*record.estimate).*part) : std::nullopt;
+  };
+  field("estimate_round_trips", estimated(&Estimate::round_trips));
+  field("estimate_network_us", estimated(&Estimate::network_us));
+  field("estimate_transfer_us", estimated(&Estimate::transfer_us));
+  field("estimate_own_us", estimated(&Estimate::own_us));
+  field("stage_probes_us", record.stages ? std::optional(record.stages->probes) : std::nullopt);
 }
 
 void AppendRecord(const Record& record, std::string& out) {
@@ -204,10 +216,6 @@ void SetFigures(const Workload& workload, const Measurement& measurement, Record
                         ? measurement.beside_mb_per_s
                         : record.calls_per_s * static_cast<double>(workload.bytes) / kBytesPerMb;
   record.cpu_us_per_call = static_cast<double>(measurement.cpu_ns) / calls / kNsPerUs;
-  record.context_switches_per_call = measurement.costs.context_switches;
-  record.send_calls_per_call = measurement.costs.send_calls;
-  record.receive_calls_per_call = measurement.costs.receive_calls;
-  record.client_copied_bytes_per_call = measurement.costs.copied_bytes;
 }
 
 std::string ToJson(const Report& report) {

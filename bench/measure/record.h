@@ -2,6 +2,7 @@
 #ifndef FARCALL_BENCH_MEASURE_RECORD_H_
 #define FARCALL_BENCH_MEASURE_RECORD_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,62 @@
 #include "farcall/bench/measure/workload.h"
 
 namespace farcall::bench {
+
+// What a call costs besides time, client and server added. Counted in a pass of its own, once for
+// all rounds. In the file each is a field of the record.
+struct Costs {
+  // Of the processes (measure/process_counters.h).
+  std::optional<double> syscalls;
+  std::optional<double> context_switches;
+  std::optional<double> allocations;  // from the heap
+  // By the connection (rpc/transport.h): payload that the CPU copied in user space; system calls
+  // that moved data, or lists of work requests, and what they brought.
+  std::optional<double> copied_bytes;
+  std::optional<double> send_calls;
+  std::optional<double> receive_calls;
+  // By a connection over an RDMA device (transports/rdma/rdma.h).
+  std::optional<double> sends;
+  std::optional<double> reads;
+  std::optional<double> doorbells;
+  std::optional<double> signalled;  // work requests with a completion
+  std::optional<double> registrations;
+};
+
+// Where the time of a call goes, both ways added, in the order of a call: parts of its whole time,
+// in microseconds.
+struct Stages {
+  double build = 0;     // the request, and what makes a call of it
+  double post = 0;      // the transport gives it to the device or the kernel
+  double wire = 0;      // until the other side looks, or was woken up
+  double poll = 0;      // the look that finds it, and its head is taken in
+  double payload = 0;   // what is on its way still
+  double verify = 0;    // the request is found to be sound
+  double dispatch = 0;  // until the handler runs
+  double handler = 0;
+  double reply = 0;   // becomes a message
+  double finish = 0;  // the caller has the reply, and has checked it
+  double probes = 0;  // in all of them: what looking at the clock costs
+};
+inline constexpr std::array<std::pair<const char*, double Stages::*>, 10> kStages = {{
+    {"build", &Stages::build},
+    {"post", &Stages::post},
+    {"wire", &Stages::wire},
+    {"poll", &Stages::poll},
+    {"payload", &Stages::payload},
+    {"verify", &Stages::verify},
+    {"dispatch", &Stages::dispatch},
+    {"handler", &Stages::handler},
+    {"reply", &Stages::reply},
+    {"finish", &Stages::finish},
+}};
+
+// What a call would take elsewhere (report/estimate.h).
+struct Estimate {
+  double round_trips = 0;
+  double network_us = 0;
+  double transfer_us = 0;
+  double own_us = 0;
+};
 
 // One case, measured in one round. An empty optional was not measured and is left out of the file:
 // 0 would be a claim.
@@ -24,8 +81,9 @@ struct Record {
   uint64_t bytes = 0;
   uint64_t outstanding = 0;
   uint64_t connections = 1;
-  uint64_t idle_connections = 0;  // as Workload; left out of the file when 0
-  uint64_t beside_bytes = 0;      // likewise
+  uint64_t idle_connections = 0;      // as Workload; left out of the file when 0
+  uint64_t beside_bytes = 0;          // likewise
+  std::optional<uint64_t> threshold;  // payloads up to it were forced to be eager, all others not
   uint64_t round = 0;
   std::optional<double> core_distance_ns;
 
@@ -40,18 +98,15 @@ struct Record {
   // 10^6 bytes of payload in the measured direction; beside payloads, of these.
   double mb_per_s = 0;
   std::optional<double> cpu_us_per_call;
-  std::optional<double> allocations_per_call;
-  std::optional<double> copied_bytes_per_call;
-  std::optional<double> syscalls_per_call;
-  std::optional<double> context_switches_per_call;  // as Costs, and the next three
-  std::optional<double> send_calls_per_call;
-  std::optional<double> receive_calls_per_call;
-  std::optional<double> client_copied_bytes_per_call;
-  std::optional<double> sends_per_call;
-  std::optional<double> reads_per_call;
-  std::optional<double> doorbells_per_call;
-  std::optional<double> signalled_per_call;
-  std::optional<double> registrations_per_call;
+  Costs costs;
+  std::optional<Stages> stages;  // of records of case "stages" alone
+  std::optional<Estimate>
+      estimate;  // of records of case "estimate" alone: p50_us is no measurement
+
+  // As by default: one connection, nothing beside it, nothing forced.
+  bool alone() const {
+    return connections == 1 && idle_connections == 0 && beside_bytes == 0 && !threshold;
+  }
 };
 
 // Sets `record`'s workload and its figures from samples on. Requires at least one sample.

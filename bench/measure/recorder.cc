@@ -1,23 +1,52 @@
 #include "farcall/bench/measure/recorder.h"
 
+#include <unistd.h>
+
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "farcall/bench/measure/clock.h"
 
 namespace farcall::bench {
 
-CpuMeter CpuOfThisAnd(pid_t server) {
-  return [server]() -> absl::StatusOr<uint64_t> {
-    const absl::StatusOr<uint64_t> server_ns = CpuNsOf(server);
+Meters MetersOf(const Workload& workload, std::optional<pid_t> server) {
+  Meters meters{.cpu = [server]() -> absl::StatusOr<uint64_t> {
+    if (!server) return OwnCpuNs();
+    const absl::StatusOr<uint64_t> server_ns = CpuNsOf(*server);
     if (!server_ns.ok()) return server_ns.status();
     return OwnCpuNs() + *server_ns;
-  };
+  }};
+  if (!workload.counted) return meters;
+  std::vector<pid_t> processes = {::getpid()};
+  if (server) processes.push_back(*server);
+  absl::StatusOr<ProcessCounters> counters = ProcessCounters::Open(processes);
+  if (counters.ok()) meters.counters = std::make_shared<ProcessCounters>(*std::move(counters));
+  return meters;
 }
 
-Recorder::Recorder(const Workload& workload, CpuMeter cpu)
+absl::Status RunMetered(const Workload& workload, pid_t server, Measurement& measurement,
+                        const std::function<absl::Status(uint64_t end_ns)>& run) {
+  const Meters meters = MetersOf(workload, server);
+  const absl::StatusOr<uint64_t> cpu_before_ns = meters.cpu();
+  if (!cpu_before_ns.ok()) return cpu_before_ns.status();
+  if (meters.counters) meters.counters->Start();
+  const uint64_t start_ns = NowNs();
+  absl::Status status = run(start_ns + static_cast<uint64_t>(workload.duration.count()));
+  measurement.elapsed_ns = NowNs() - start_ns;
+  if (meters.counters) meters.counters->Stop();
+  if (!status.ok()) return status;
+  const absl::StatusOr<uint64_t> cpu_ns = meters.cpu();
+  if (!cpu_ns.ok()) return cpu_ns.status();
+  measurement.cpu_ns = *cpu_ns - *cpu_before_ns;
+  if (meters.counters) measurement.counts = meters.counters->Read();
+  return absl::OkStatus();
+}
+
+Recorder::Recorder(const Workload& workload, Meters meters)
     : duration_ns_(static_cast<uint64_t>(workload.duration.count())),
-      cpu_(std::move(cpu)),
+      meters_(std::move(meters)),
       phase_end_ns_(NowNs() + static_cast<uint64_t>(workload.warm_up.count())) {}
 
 bool Recorder::Take(uint64_t started_ns, uint64_t now_ns, const absl::Status& outcome) {
@@ -40,7 +69,8 @@ absl::StatusOr<Measurement> Recorder::Result() && {
 }
 
 void Recorder::EndPhase() {
-  const absl::StatusOr<uint64_t> cpu_ns = cpu_();
+  if (phase_ == Phase::kMeasured && meters_.counters) meters_.counters->Stop();
+  const absl::StatusOr<uint64_t> cpu_ns = meters_.cpu();
   if (!cpu_ns.ok()) return Stop(cpu_ns.status());
   const uint64_t now_ns = NowNs();
   if (phase_ == Phase::kWarmUp) {
@@ -48,10 +78,12 @@ void Recorder::EndPhase() {
     start_ns_ = now_ns;
     start_cpu_ns_ = *cpu_ns;
     phase_end_ns_ = now_ns + duration_ns_;
+    if (meters_.counters) meters_.counters->Start();
   } else {
     phase_ = Phase::kOver;
     measurement_.elapsed_ns = now_ns - start_ns_;
     measurement_.cpu_ns = *cpu_ns - start_cpu_ns_;
+    if (meters_.counters) measurement_.counts = meters_.counters->Read();
   }
 }
 

@@ -61,6 +61,7 @@ auto KeyOf(const auto& of) {
 std::vector<Block> IntoBlocks(const std::vector<Record>& records) {
   std::vector<Block> blocks;
   for (const Record& record : records) {
+    if (record.threshold || record.stages || record.estimate) continue;  // for charts alone
     auto block = std::find_if(blocks.begin(), blocks.end(),
                               [&](const Block& known) { return KeyOf(known) == KeyOf(record); });
     if (block == blocks.end()) {

@@ -35,6 +35,8 @@ struct Workload {
   std::chrono::nanoseconds duration = std::chrono::seconds(1);  // measured, after the warm-up
   std::chrono::nanoseconds warm_up =
       std::chrono::milliseconds(100);  // runs the same, recorded nowhere
+  // Counts are taken, which slows the calls down: their times are worth nothing.
+  bool counted = false;
 
   // One connection, and nothing beside it.
   bool alone() const { return connections == 1 && idle_connections == 0 && beside_bytes == 0; }
@@ -42,14 +44,11 @@ struct Workload {
 
 using Latencies = Histogram<8>;  // ns; a quantile is at most 0.2 % off
 
-// What a call cost besides time, on average over a run and its warm-up. Empty: not counted.
-struct Costs {
-  std::optional<double> context_switches;  // of both processes, voluntary or not
-  // Of the client alone, as its connection counts them (rpc/transport.h): system calls or doorbells
-  // that moved data, and payload bytes that the CPU copied in user space.
-  std::optional<double> send_calls;
-  std::optional<double> receive_calls;
-  std::optional<double> copied_bytes;
+// What was counted of both processes (measure/process_counters.h). Empty: not counted.
+struct Counts {
+  std::optional<uint64_t> syscalls;
+  std::optional<uint64_t> context_switches;  // wanted or not
+  std::optional<uint64_t> allocations;       // from the heap
 };
 
 struct Measurement {
@@ -57,9 +56,9 @@ struct Measurement {
   uint64_t elapsed_ns = 0;     // of the measured part
   uint64_t cpu_ns = 0;         // user and system time of both processes in the measured part
   double beside_mb_per_s = 0;  // 10^6 bytes of the payloads beside, on average
-  Costs costs;
-  uint64_t errors = 0;      // calls that failed or whose reply was wrong
-  std::string first_error;  // what was wrong with the first of them
+  Counts counts;               // in the measured part
+  uint64_t errors = 0;         // calls that failed or whose reply was wrong
+  std::string first_error;     // what was wrong with the first of them
 };
 
 }  // namespace farcall::bench

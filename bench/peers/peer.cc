@@ -63,7 +63,7 @@ bool PeerCalls::End(size_t slot, std::span<const uint8_t> reply) {
   if (recorder_) return recorder_->Take(started_ns_[slot], now_ns_, outcome);
   if (!right && wrong_++ == 0) first_wrong_ = std::string(outcome.message());
   if (IsFirst(sizes_, number) && ++compared_ == sizes_.outstanding) {
-    recorder_.emplace(workload_, CpuOfThisAnd(server_));
+    recorder_.emplace(workload_, MetersOf(workload_, server_));
     now_ns_ = NowNs();
   }
   return true;

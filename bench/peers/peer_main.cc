@@ -22,12 +22,12 @@ constexpr char kUsage[] =
     "usage: farcall_peer_… VARIANT about\n"
     "       farcall_peer_… VARIANT serve CASE BYTES OUTSTANDING\n"
     "       farcall_peer_… VARIANT call CASE BYTES OUTSTANDING WARM_UP_MS DURATION_MS ADDRESS "
-    "SERVER_PID\n"
+    "SERVER_PID [counted]\n"
     "A library of others that runs a workload of the demo, which calls this program. 'about' "
     "prints version and\n"
     "settings; 'serve' prints 'listening on ADDRESS' and runs until killed; 'call' measures, and "
     "prints\n"
-    "'measured …'.\n";
+    "'measured …', with 'counted' also of what it cost.\n";
 
 // A large body is memory that malloc would give back to the system and fault in again for each
 // call, which costs 2 to 4 times what the library does with it. So malloc keeps what it has.
@@ -103,8 +103,10 @@ std::optional<int> Run(std::span<const char* const> arguments) {
   }
   if (what == "serve" && arguments.size() == 5) return Ended(Serve(*peer, workload), variant);
   pid_t server = 0;
-  if (what == "call" && arguments.size() == 9 && Parse(arguments[5], workload.warm_up) &&
-      Parse(arguments[6], workload.duration) && Parse(arguments[8], server)) {
+  workload.counted = arguments.size() == 10 && std::string_view(arguments[9]) == "counted";
+  if (what == "call" && (arguments.size() == 9 || workload.counted) &&
+      Parse(arguments[5], workload.warm_up) && Parse(arguments[6], workload.duration) &&
+      Parse(arguments[8], server)) {
     return Ended(Call(*peer, workload, arguments[7], server), variant);
   }
   return std::nullopt;

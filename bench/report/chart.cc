@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "farcall/bench/measure/table.h"
@@ -188,7 +189,7 @@ std::string ToSvg(const BarChart& chart, int width) {
   }
   if (most <= 0) return "";
   const double from = 12 + kLetterWidth * static_cast<double>(longest);
-  const double room = width - from - 64;
+  const double room = width - from - 84;
   std::string out = Open(width, kBarRow * static_cast<double>(chart.bars.size()) + 8, chart.title);
   double top = 4;
   for (const Bar& bar : chart.bars) {
@@ -202,6 +203,42 @@ std::string ToSvg(const BarChart& chart, int width) {
   return out + "</svg>";
 }
 
+std::string ToSvg(const PartsChart& chart, int width) {
+  if (chart.bars.empty()) return "";
+  size_t longest = 0;
+  for (const PartsChart::Whole& bar : chart.bars) longest = std::max(longest, bar.name.size());
+  const double from = 12 + kLetterWidth * static_cast<double>(longest);
+  const double room = width - from - 72;
+  std::string out = Open(width, kBarRow * static_cast<double>(chart.bars.size()) + 8, chart.title);
+  double top = 4;
+  for (const PartsChart::Whole& bar : chart.bars) {
+    const double whole = std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
+    out += Text(from - 6, top + 16, "end", bar.name);
+    double at = from;
+    for (size_t i = 0; i < bar.parts.size(); ++i) {
+      const double length = bar.parts[i] / whole * room;
+      const std::string what = chart.parts[i] + ", " + ShortNumber(bar.parts[i]) + " " + chart.unit;
+      out +=
+          Print("<g class='p%zu'><rect class='part' x='%.2f' y='%.1f' width='%.2f' height='%.0f'>",
+                i, at, top + 3, length, kBarRow - 6) +
+          "<title>" + Escape(bar.name + ", " + what) + "</title></rect>";
+      if (length > kLetterWidth * static_cast<double>(chart.parts[i].size()) + 8) {
+        out += Text(at + length / 2, top + 16, "middle", chart.parts[i]);
+      }
+      out += "</g>";
+      at += length;
+    }
+    out += Text(at + 6, top + 16, "start", ShortNumber(whole) + " " + chart.unit);
+    top += kBarRow;
+  }
+  return out + "</svg>";
+}
+
+std::string PartSampleSvg(int part) {
+  return Print("<svg class='sample' viewBox='0 0 26 10' aria-hidden='true'><g class='p%d'>", part) +
+         "<rect class='part' x='6' y='0' width='14' height='10'/></g></svg>";
+}
+
 std::string SampleSvg(const Look& look) {
   return "<svg class='sample' viewBox='0 0 26 10' aria-hidden='true'><g class='" + ClassesOf(look) +
          "'>" + (look.line ? "<path class='line' d='M1 5H25'/>" : "") +
@@ -213,6 +250,7 @@ std::string ShortNumber(double value) {
   if (value >= 9995) return ShortNumber(value / 1e3) + " k";
   if (value >= 100 || value == std::floor(value)) return Print("%.0f", value);
   if (value >= 9.995) return Print("%.1f", value);
+  if (value > 0 && value < 0.0005) return "<0.001";
   return Print("%.*f", value < 0.0995 ? 3 : 2, value);
 }
 

@@ -59,15 +59,32 @@ struct BarChart {
   std::vector<Bar> bars;
 };
 
+// Parts of wholes, side by side: each bar is as long as the others, and says how much it is.
+struct PartsChart {
+  struct Whole {
+    std::string name;
+    std::vector<double> parts;  // as many as there are names of them; their sum is above 0
+  };
+  std::string title;
+  std::string caption;
+  std::string unit;
+  std::vector<std::string> parts;  // at most kPartColours
+  std::vector<Whole> bars;
+};
+inline constexpr int kPartColours = 10;  // `p0` … `p9`
+
 // An <svg> element `width` units wide, where a letter is 12 high: the page shows a wide one and a
 // narrow one in turn. Empty when there is nothing to show.
 std::string ToSvg(const LineChart& chart, int width);
 std::string ToSvg(const BarChart& chart, int width);
+std::string ToSvg(const PartsChart& chart, int width);
 
 // For a legend: a short piece of the line.
 std::string SampleSvg(const Look& look);
+std::string PartSampleSvg(int part);
 
-// 0.123 -> "0.12", 12.34 -> "12.3", 1234 -> "1234", 1234567 -> "1.23 M".
+// 0.123 -> "0.12", 12.34 -> "12.3", 1234 -> "1234", 1234567 -> "1.23 M"; what is not quite 0 is
+// "<0.001".
 std::string ShortNumber(double value);
 
 // `text` with what means something in HTML replaced.

@@ -19,6 +19,8 @@ constexpr char kStyle[] = R"(
 --good:#58c98a;--bad:#ff8d75;--c0:#5cb3ff;--c1:#ff8f4d;--c2:#8fa3b8;--c3:#b0b0b0;
 --c4:#3fd0b4;--c5:#f08cd0;--c6:#dcc25a;--c7:#ab95ff;
 --c8:#ff86a8;--c9:#c9a3e0;--c10:#ffb3c1;--c11:#ccc}}
+:root{--p0:#6f9fd0;--p1:#f28e2b;--p2:#bab0ac;--p3:#76b7b2;--p4:#edc948;--p5:#7cc27a;--p6:#b990c4;
+--p7:#f0787a;--p8:#b58d75;--p9:#ff9da7}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:920px;padding:24px 16px 48px;background:var(--paper);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif}
@@ -38,6 +40,8 @@ svg text{fill:var(--soft)}
 circle{fill:var(--c)}
 .bar{fill:var(--c)}
 .event .bar{fill-opacity:.55}
+.part{fill:var(--c);stroke:var(--paper);stroke-width:.5}
+svg .part+text{fill:#111}
 .legend{display:flex;flex-wrap:wrap;gap:2px 16px;margin:6px 0 0;padding:0;list-style:none;
 font-size:.85rem}
 .legend li{display:flex;align-items:center;gap:6px}
@@ -47,7 +51,9 @@ table{border-collapse:collapse;font-size:.85rem;width:100%}
 th,td{padding:5px 10px 5px 0;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}
 th{font-weight:600;color:var(--soft)}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+th.number{white-space:normal;vertical-align:bottom}
 .name{white-space:nowrap}
+.figures .name{position:sticky;left:0;background:var(--paper)}
 .pass{color:var(--good);font-weight:600}
 .short{color:var(--bad);font-weight:600}
 dl{display:grid;grid-template-columns:minmax(8em,max-content) 1fr;gap:2px 16px;font-size:.85rem}
@@ -61,8 +67,11 @@ dd{margin:0;overflow-wrap:anywhere}
 @media print{:root{--paper:#fff;--ink:#000;--soft:#444;--rule:#ccc;--good:#156f3a;--bad:#a8321c;
 --c0:#0063b1;--c1:#c44601;--c2:#6b7f94;--c3:#8a8a8a;--c4:#00806a;--c5:#a3337f;--c6:#7a6200;
 --c7:#5b3fb5;--c8:#99254a;--c9:#7d5a8a;--c10:#d1495b;--c11:#444}
-body{max-width:none;padding:0;font-size:11pt}
-section{break-inside:avoid}*{print-color-adjust:exact}}
+body{max-width:none;padding:0;font-size:10pt}
+.scroll{overflow:visible}.figures{font-size:7.5pt}
+.figures th,.figures td{padding:3px 6px 3px 0}
+section{break-inside:avoid}.long{break-inside:auto}
+tr{break-inside:avoid}*{print-color-adjust:exact}}
 )";
 
 std::string Element(const char* name, const std::string& text, const char* classes = "") {
@@ -112,7 +121,7 @@ std::string Section(const std::vector<Verdict>& verdicts) {
         Element("td", verdict.must) + "</tr>";
   }
   if (rows.empty()) return "";
-  return "<section>" +
+  return "<section class='long'>" +
          Heading("Targets",
                  "What this project holds itself to. A ratio is taken within rounds, only where "
                  "both ran with the cores as far apart; the median counts, behind it are the "
@@ -126,13 +135,8 @@ std::string Section(const std::vector<Verdict>& verdicts) {
          "</section>\n";
 }
 
-std::string Section(const CostTable& table) {
-  std::string out = "<section>" +
-                    Heading("What a call costs: " + table.title,
-                            "A dash: not measured. 'client': that process alone; the "
-                            "others are of both processes. Counts depend on no "
-                            "machine: they are what RDMA saves.") +
-                    "<div class='scroll'><table><tr><th></th>";
+std::string Figures(const CostTable& table) {
+  std::string out = "<div class='scroll'><table class='figures'><tr><th></th>";
   for (const std::string& column : table.columns) out += Element("th", column, "number");
   out += "</tr>";
   for (const CostRow& row : table.rows) {
@@ -142,7 +146,20 @@ std::string Section(const CostTable& table) {
     }
     out += "</tr>";
   }
-  return out + "</table></div></section>\n";
+  return out + "</table></div>";
+}
+
+std::string Section(const CostTable& table) {
+  return "<section>" + Heading(table.title, table.caption) + Figures(table) + "</section>\n";
+}
+
+std::string Section(const PartsChart& chart, const CostTable& figures) {
+  std::string out =
+      "<section>" + Heading(chart.title, chart.caption) + Pictures(chart) + "<ul class='legend'>";
+  for (size_t i = 0; i < chart.parts.size(); ++i) {
+    out += "<li>" + PartSampleSvg(static_cast<int>(i)) + Escape(chart.parts[i]) + "</li>";
+  }
+  return out + "</ul>" + Figures(figures) + "</section>\n";
 }
 
 std::string Section(const char* title, const Facts& facts) {
@@ -169,6 +186,9 @@ std::string ToHtml(const ReportModel& model) {
   for (int i = 0; i < kColours; ++i) {
     out += ".c" + std::to_string(i) + "{--c:var(--c" + std::to_string(i) + ")}";
   }
+  for (int i = 0; i < kPartColours; ++i) {
+    out += ".p" + std::to_string(i) + "{--c:var(--p" + std::to_string(i) + ")}";
+  }
   out += "</style></head><body>\n<h1>What a Farcall call costs on this machine</h1>\n";
   if (!model.headline.empty()) out += Element("p", model.headline, "answer");
   for (const std::string& warning : model.warnings) out += Element("p", warning, "warn");
@@ -179,7 +199,11 @@ std::string ToHtml(const ReportModel& model) {
   for (const LineChart& chart : model.charts) out += Section(chart);
   for (const BarChart& chart : model.bars) out += Section(chart);
   out += Section(model.verdicts);
+  for (size_t i = 0; i < model.stages.size(); ++i) {
+    out += Section(model.stages[i], model.stage_tables[i]);
+  }
   for (const CostTable& table : model.costs) out += Section(table);
+  if (model.roce) out += Section(*model.roce);
   out += Section("Machine", model.machine);
   out += Section("Versions and peers", model.versions);
   out += Section("Settings", model.settings);

@@ -12,6 +12,8 @@
 
 #include "farcall/bench/measure/compare.h"
 #include "farcall/bench/measure/table.h"
+#include "farcall/bench/report/estimate.h"
+#include "farcall/bench/report/stages.h"
 
 namespace farcall::bench {
 namespace {
@@ -19,6 +21,8 @@ namespace {
 using Which = std::function<bool(const Record&)>;
 
 constexpr uint64_t kSmallBytes = 32;
+constexpr uint64_t kDefaultThreshold = 8 << 10;  // RdmaOptions::eager_bytes
+constexpr uint64_t kMiddleBytes = uint64_t{64} << 10;
 constexpr uint64_t kLargeBytes = uint64_t{1} << 20;
 
 // Colours by transport. Those that are not known here share the last one.
@@ -33,11 +37,6 @@ int ColourOf(std::string_view transport) {
 
 bool Ours(const Record& record) {
   return !record.transport.starts_with("floor/") && !record.transport.starts_with("peer/");
-}
-
-// On one connection, with nothing beside it.
-bool Alone(const Record& record) {
-  return record.connections == 1 && record.idle_connections == 0 && record.beside_bytes == 0;
 }
 
 bool IsKind(const Record& record, Case kind) { return record.kind == NameOf(kind); }
@@ -119,28 +118,29 @@ LineChart LatencyBySize(const std::vector<Record>& records) {
           .y_name = "us",
           .x_scale = Scale::kBytes,
           .series = SeriesOf(
-              records, [](const Record& of) { return Alone(of) && IsKind(of, Case::kLatency); },
+              records, [](const Record& of) { return of.alone() && IsKind(of, Case::kLatency); },
               BytesOf, &Record::p50_us, &Record::p90_us)};
 }
 
-// Shared memory by the way that a payload takes, so that one sees where one begins and the other
-// ends.
+// Shared memory with every payload forced to go one way, and then the other.
 LineChart Crossover(const std::vector<Record>& records) {
   LineChart chart{.title = "Eager and rendezvous",
                   .caption =
-                      "The same calls over shared memory (a software NIC), by the way that "
-                      "their payload takes: small ones travel in the message (eager), "
-                      "large ones are read by the receiver where they lie (rendezvous).",
+                      "The same calls over shared memory (a software NIC), spinning, forced to one "
+                      "way and then to the other: the payload travels in the message (eager), or "
+                      "the receiver reads it where it lies (rendezvous). Where the lines cross is "
+                      "where the default should change from one to the other: payloads of up to " +
+                      FormatBytes(kDefaultThreshold) + " are eager.",
                   .x_name = "payload, each way",
                   .y_name = "us",
                   .x_scale = Scale::kBytes,
                   .series = {}};
   for (const char* path : {"eager", "rendezvous"}) {
     const Which which = [&](const Record& of) {
-      return Alone(of) && IsKind(of, Case::kLatency) && of.transport == "shm" && of.path == path;
+      return of.threshold.has_value() && IsKind(of, Case::kLatency) && of.path == path;
     };
-    for (Series& series : SeriesOf(records, which, BytesOf, &Record::p50_us, &Record::p50_us)) {
-      series.name += std::string(", ") + path;
+    for (Series& series : SeriesOf(records, which, BytesOf, &Record::p50_us, &Record::p90_us)) {
+      series.name += std::string(", all ") + path;
       series.look.colour = std::string_view(path) == "eager" ? 1 : 4;
       chart.series.push_back(std::move(series));
     }
@@ -157,7 +157,7 @@ void AddBandwidth(const std::vector<Record>& records, Case kind, ReportModel& mo
       ", several in flight. floor/shm is one memcpy between two processes with as many in flight, "
       "floor/tcp is plain sockets.";
   std::vector<Series> all = SeriesOf(
-      records, [kind](const Record& of) { return Alone(of) && IsKind(of, kind); }, BytesOf,
+      records, [kind](const Record& of) { return of.alone() && IsKind(of, kind); }, BytesOf,
       &Record::mb_per_s, &Record::mb_per_s);
   std::set<double> sizes;
   for (const Series& series : all) {
@@ -194,7 +194,7 @@ LineChart ThroughputByConcurrency(const std::vector<Record>& records) {
           .series = SeriesOf(
               records,
               [](const Record& of) {
-                return Alone(of) && of.bytes == kSmallBytes &&
+                return of.alone() && of.bytes == kSmallBytes &&
                        (IsKind(of, Case::kThroughput) || IsKind(of, Case::kLatency));
               },
               [](const Record& of) { return static_cast<double>(of.outstanding); },
@@ -214,7 +214,7 @@ LineChart Distribution(const std::vector<Record>& records) {
       std::pair{0.5, Figure(&Record::p50_us)}, std::pair{0.9, Figure(&Record::p90_us)},
       std::pair{0.99, Figure(&Record::p99_us)}, std::pair{0.999, Figure(&Record::p999_us)}};
   const Which which = [](const Record& of) {
-    return Alone(of) && of.bytes == kSmallBytes && IsKind(of, Case::kLatency);
+    return of.alone() && of.bytes == kSmallBytes && IsKind(of, Case::kLatency);
   };
   for (const Row& row : RowsOf(records, which, BytesOf)) {
     const Rounds rounds = LargestGroup(row.at.begin()->second);
@@ -246,7 +246,7 @@ BarChart CpuOfACall(const std::vector<Record>& records) {
                  .unit = "us",
                  .bars = {}};
   const Which which = [](const Record& of) {
-    return Alone(of) && of.bytes == kSmallBytes && IsKind(of, Case::kLatency);
+    return of.alone() && of.bytes == kSmallBytes && IsKind(of, Case::kLatency);
   };
   for (const Row& row : RowsOf(records, which, BytesOf)) {
     const std::optional<double> cpu =
@@ -260,31 +260,38 @@ BarChart CpuOfACall(const std::vector<Record>& records) {
 
 struct CostColumn {
   const char* name;
-  std::optional<double> Record::*figure;
+  std::optional<double> Costs::*figure;
 };
 
-constexpr std::array<CostColumn, 13> kCostColumns = {{
-    {"CPU us", &Record::cpu_us_per_call},
-    {"context switches", &Record::context_switches_per_call},
-    {"system calls", &Record::syscalls_per_call},
-    {"send calls or doorbells, client", &Record::send_calls_per_call},
-    {"receive calls, client", &Record::receive_calls_per_call},
-    {"payload bytes copied, client", &Record::client_copied_bytes_per_call},
-    {"payload bytes copied", &Record::copied_bytes_per_call},
-    {"allocations", &Record::allocations_per_call},
-    {"SENDs", &Record::sends_per_call},
-    {"READs", &Record::reads_per_call},
-    {"doorbells", &Record::doorbells_per_call},
-    {"completions", &Record::signalled_per_call},
-    {"registrations", &Record::registrations_per_call},
+constexpr std::array<CostColumn, 11> kCostColumns = {{
+    {"system calls", &Costs::syscalls},
+    {"context switches", &Costs::context_switches},
+    {"allocations", &Costs::allocations},
+    {"bytes copied", &Costs::copied_bytes},
+    {"sends", &Costs::send_calls},
+    {"receives", &Costs::receive_calls},
+    {"SENDs", &Costs::sends},
+    {"READs", &Costs::reads},
+    {"doorbells", &Costs::doorbells},
+    {"completions", &Costs::signalled},
+    {"registrations", &Costs::registrations},
 }};
 
 CostTable CostsOf(const std::vector<Record>& records, uint64_t bytes) {
-  CostTable table{FormatBytes(bytes) + " there and back, one call at a time", {}, {}};
+  CostTable table{
+      .title = "What a call costs: " + FormatBytes(bytes) + " there and back, one call at a time",
+      .caption =
+          "Client and server added, counted in a pass of its own. A dash: not counted. Counts "
+          "depend "
+          "on no machine: they are what RDMA saves. Who spins over TCP asks the kernel again and "
+          "again: its system calls are those. bytes copied: of the payload, in user space. sends, "
+          "receives: system calls that moved data, or lists of work requests and messages.",
+      .columns = {},
+      .rows = {}};
   const std::vector<Row> rows = RowsOf(
       records,
       [bytes](const Record& of) {
-        return Alone(of) && of.bytes == bytes && IsKind(of, Case::kLatency);
+        return of.alone() && of.bytes == bytes && IsKind(of, Case::kLatency);
       },
       BytesOf);
   for (const Row& row : rows) table.rows.push_back({row.name, {}});
@@ -292,7 +299,7 @@ CostTable CostsOf(const std::vector<Record>& records, uint64_t bytes) {
     std::vector<std::optional<double>> values;
     values.reserve(rows.size());
     for (const Row& row : rows) {
-      values.push_back(MedianOf(column.figure, LargestGroup(row.at.begin()->second)));
+      values.push_back(row.at.begin()->second.front().costs.*column.figure);
     }
     if (std::none_of(values.begin(), values.end(), [](const auto& value) { return value; })) {
       continue;
@@ -317,8 +324,8 @@ std::string AnswerOf(const std::vector<Record>& records) {
   for (const auto& [transport, mode, how] : kInAnswer) {
     Rounds rounds;
     std::copy_if(records.begin(), records.end(), std::back_inserter(rounds), [&](const Record& of) {
-      return of.transport == transport && of.mode == mode && Alone(of) && of.bytes == kSmallBytes &&
-             IsKind(of, Case::kLatency);
+      return of.transport == transport && of.mode == mode && of.alone() &&
+             of.bytes == kSmallBytes && IsKind(of, Case::kLatency);
     });
     if (rounds.empty()) continue;
     answer += (answer.empty() ? "A 32-byte call: " : ", ") +
@@ -342,10 +349,22 @@ ReportModel MakeModel(const Report& report, std::vector<std::string> warnings) {
                                ThroughputByConcurrency(records)},
                     .bars = {CpuOfACall(records)},
                     .verdicts = Judge(records),
-                    .costs = {CostsOf(records, kSmallBytes), CostsOf(records, kLargeBytes)},
+                    .costs = {CostsOf(records, kSmallBytes), CostsOf(records, kMiddleBytes),
+                              CostsOf(records, kLargeBytes)},
+                    .stages = {},
+                    .stage_tables = {},
+                    .roce = {},
                     .machine = report.machine,
                     .versions = report.versions,
                     .settings = report.settings};
+  for (const uint64_t bytes : {kSmallBytes, kMiddleBytes, kLargeBytes}) {
+    PartsChart stages = StagesOf(records, bytes);
+    if (stages.bars.empty()) continue;
+    if (!model.stages.empty()) stages.caption = "The same, as above, for larger payloads.";
+    model.stages.push_back(std::move(stages));
+    model.stage_tables.push_back(StageTableOf(records, bytes));
+  }
+  model.roce = RoceTable(EstimateRoce(records));
   AddBandwidth(records, Case::kBulkRequest, model);
   AddBandwidth(records, Case::kBulkReply, model);
   std::erase_if(model.charts, Empty);

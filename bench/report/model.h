@@ -13,14 +13,15 @@
 
 namespace farcall::bench {
 
-// What a call costs besides time; an empty optional was not measured.
+// A row of figures; an empty optional was not measured.
 struct CostRow {
   std::string name;  // "shm busy"
   std::vector<std::optional<double>> values;
 };
 
 struct CostTable {
-  std::string title;                 // "32 B there and back"
+  std::string title;  // "What a call costs: 32 B there and back"
+  std::string caption;
   std::vector<std::string> columns;  // those of which something was measured
   std::vector<CostRow> rows;
 };
@@ -32,6 +33,9 @@ struct ReportModel {
   std::vector<BarChart> bars;         // likewise
   std::vector<Verdict> verdicts;
   std::vector<CostTable> costs;
+  std::vector<PartsChart> stages;       // where the time of a call goes
+  std::vector<CostTable> stage_tables;  // the same in figures, one for each of them
+  std::optional<CostTable> roce;        // what an RDMA adapter would take: an estimate
   Facts machine, versions, settings;
 };
 

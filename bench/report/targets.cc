@@ -46,7 +46,7 @@ Rounds RoundsOf(const std::vector<Record>& records, const Who& who, const What& 
   std::copy_if(records.begin(), records.end(), std::back_inserter(rounds), [&](const Record& of) {
     return of.transport == who.transport && of.mode == who.mode && of.kind == what.kind &&
            of.bytes == what.bytes && of.beside_bytes == what.beside_bytes &&
-           of.idle_connections == what.idle_connections && of.connections == 1 &&
+           of.idle_connections == what.idle_connections && of.connections == 1 && !of.threshold &&
            (of.kind != NameOf(Case::kThroughput) || of.outstanding == kInFlight);
   });
   return rounds;
@@ -85,6 +85,18 @@ class Bench {
                      const What& what) {
     const What alone{what.kind, what.bytes};
     Compare(limit, false, std::move(figure), name, ours, what, ours, alone);
+  }
+  // What a call may cost besides time, client and server added.
+  void Budget(double limit, std::optional<double> Costs::*cost, const char* name, const Who& ours,
+              const What& what) {
+    Rounds counted = RoundsOf(records_, ours, what);
+    std::erase_if(counted, [cost](const Record& of) { return !(of.costs.*cost).has_value(); });
+    std::optional<Ratio> found;
+    if (!counted.empty()) {  // once for all rounds
+      const double value = *(counted.front().costs.*cost);
+      found = Ratio{.median = value, .lowest = value, .highest = value, .rounds = 1};
+    }
+    Add(Name(ours) + ", " + Name(what) + ", " + name + " a call", limit, false, found);
   }
   // A figure by itself.
   void Absolute(double limit, bool at_least, const Figure& figure, const char* unit,
@@ -129,6 +141,32 @@ class Bench {
 
 double CpuOf(const Record& record) { return record.cpu_us_per_call.value_or(0); }
 
+// Limits of both sides together. What may happen once in some thousands of calls, such as a table
+// that grows once more, is none of a steady call.
+void AddBudgets(Bench& bench) {
+  constexpr double kNone = 0.01;
+  for (const Who& ours : {kTcpBusy, kTcpEvent, kShmBusy}) {
+    bench.Budget(kNone, &Costs::allocations, "allocations", ours, kSmallCall);
+  }
+  for (const Who& ours : {kTcpBusy, kTcpEvent}) {
+    bench.Budget(2 + kNone, &Costs::send_calls, "sends", ours, kSmallCall);
+    bench.Budget(2 + kNone, &Costs::receive_calls, "receives", ours, kSmallCall);
+  }
+  bench.Budget(2 * 0.01, &Costs::syscalls, "system calls", kShmBusy, kSmallCall);
+  bench.Budget(2 * 32, &Costs::copied_bytes, "bytes copied", kShmBusy, kSmallCall);
+  bench.Budget(2 + kNone, &Costs::sends, "SENDs", kShmBusy, kSmallCall);
+  bench.Budget(2 + kNone, &Costs::doorbells, "doorbells", kShmBusy, kSmallCall);
+  bench.Budget(2.0 / 16, &Costs::signalled, "completions", kShmBusy, kSmallCall);
+  bench.Budget(0, &Costs::registrations, "registrations", kShmBusy, kSmallCall);
+  // By rendezvous: an offer and its FIN each way; a READ for each chunk of 256 KiB of the
+  // attachment and one for the FlatBuffer, each way.
+  const What large{"latency", kMib};
+  bench.Budget(4 + kNone, &Costs::sends, "SENDs", kShmBusy, large);
+  bench.Budget(2 * (4 + 1) + kNone, &Costs::reads, "READs", kShmBusy, large);
+  bench.Budget(0, &Costs::copied_bytes, "bytes copied", kShmBusy, large);
+  bench.Budget(0, &Costs::registrations, "registrations", kShmBusy, large);
+}
+
 }  // namespace
 
 std::vector<Verdict> Judge(const std::vector<Record>& records) {
@@ -153,7 +191,14 @@ std::vector<Verdict> Judge(const std::vector<Record>& records) {
     bench.AtMostOfAlone(10, &Record::p99_us, "p99", ours, {"latency", 32, 1024 * kMib});
     bench.AtMostOfAlone(kAllowedIdleCost, &Record::p50_us, "time", ours, {"latency", 32, 0, 1000});
   }
+  AddBudgets(bench);
   return std::move(bench.verdicts);
+}
+
+std::string ToText(const Verdict& verdict) {
+  return ShortNumber(verdict.found->median) + " (" + ShortNumber(verdict.found->lowest) + " to " +
+         ShortNumber(verdict.found->highest) + "), " + verdict.must + ": " +
+         (verdict.pass ? "pass" : "short");
 }
 
 std::string FormatVerdicts(const std::vector<Verdict>& verdicts) {

@@ -22,6 +22,9 @@ struct Verdict {
 // One for each target, in a fixed order.
 std::vector<Verdict> Judge(const std::vector<Record>& records);
 
+// What was found of one that was measured: "1.17 (1.15 to 1.18), at most 1.30: pass".
+std::string ToText(const Verdict& verdict);
+
 // For a terminal: a line for each that was measured, and the number of the others.
 std::string FormatVerdicts(const std::vector<Verdict>& verdicts);
 

@@ -1,12 +1,14 @@
 // farcall_echo_server ADDRESS [--mode event|busy|adaptive] [--loops N] [--congestion NAME]
-//                     [--quiet]
+//                     [--eager BYTES] [--quiet]
 //
 // Serves Echo at ADDRESS until SIGINT or SIGTERM, then drains. Prints "listening on ADDRESS" once
-// it does. SIGUSR1 prints what was counted so far to standard error. --quiet logs warnings only,
-// not who comes and goes.
+// it does. SIGUSR1 prints what was counted so far to standard error. --eager: over shared memory
+// payloads up to this size, a multiple of 64, travel in the message, and no others. --quiet logs
+// warnings only, not who comes and goes.
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +24,7 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: farcall_echo_server ADDRESS [--mode event|busy|adaptive] [--loops N] "
-    "[--congestion NAME] [--quiet]\n";
+    "[--congestion NAME] [--eager BYTES] [--quiet]\n";
 
 struct Arguments {
   std::string address;
@@ -61,6 +63,10 @@ bool Parse(int argc, char** argv, Arguments& arguments) {
     } else if (word == "--loops") {
       arguments.server.loops = std::strtoul(argv[i], nullptr, 10);
       if (arguments.server.loops == 0) return false;
+    } else if (word == "--eager") {
+      RdmaOptions& rdma = arguments.transports.shm.rdma;
+      rdma.threshold = static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10));
+      rdma.eager_bytes = std::max(rdma.eager_bytes, *rdma.threshold);
     } else if (word == "--congestion") {
       arguments.transports.tcp.congestion_control = argv[i];
     } else {

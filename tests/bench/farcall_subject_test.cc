@@ -50,6 +50,44 @@ TEST_CASE("every workload runs over every transport") {
   }
 }
 
+TEST_CASE("shared memory goes the way that it is forced to") {
+  using Scheme = ProcessSubject::Scheme;
+  for (const uint32_t threshold : {uint32_t{0}, uint32_t{128} << 10}) {
+    ProcessSubject subject(FARCALL_ECHO_SERVER, Scheme::kShm, Mode::kBusy, threshold);
+    const Workload workload = Short(Case::kLatency, 16 << 10, 1);
+    CHECK(subject.path(workload) == (threshold == 0 ? "rendezvous" : "eager"));
+    const absl::StatusOr<Measurement> measurement = subject.Run(workload, std::nullopt);
+    CAPTURE(measurement.status());
+    REQUIRE(measurement.ok());
+    CHECK(measurement->errors == 0);
+  }
+}
+
+TEST_CASE("connections say what they do for a call, on both sides") {
+  using Scheme = ProcessSubject::Scheme;
+  ProcessSubject tcp(FARCALL_ECHO_SERVER, Scheme::kTcp, Mode::kEvent);
+  const absl::StatusOr<Costs> stream =
+      tcp.CountOperations(Short(Case::kLatency, 32, 1), std::nullopt);
+  REQUIRE(stream.ok());
+  CHECK(stream->send_calls == Approx(2).margin(0.02));
+  CHECK(stream->receive_calls == Approx(2).margin(0.02));
+  CHECK_FALSE(stream->sends.has_value());
+
+  ProcessSubject shm(FARCALL_ECHO_SERVER, Scheme::kShm, Mode::kEvent);
+  const absl::StatusOr<Costs> small =
+      shm.CountOperations(Short(Case::kLatency, 32, 1), std::nullopt);
+  REQUIRE(small.ok());
+  CHECK(small->sends == Approx(2).margin(0.02));
+  CHECK(small->doorbells == Approx(2).margin(0.02));
+  CHECK(small->reads == 0.0);
+  CHECK(small->registrations == 0.0);
+  const absl::StatusOr<Costs> large =
+      shm.CountOperations(Short(Case::kLatency, 1 << 20, 1), std::nullopt);
+  REQUIRE(large.ok());
+  CHECK(*large->reads >= 8);
+  CHECK(large->sends == Approx(4).margin(0.1));
+}
+
 TEST_CASE("a server that does not start is an error") {
   ProcessSubject subject("/nowhere/farcall_echo_server", ProcessSubject::Scheme::kTcp,
                          Mode::kEvent);
@@ -102,7 +140,7 @@ absl::StatusOr<Measurement> RunAgainst(Sin sin, const Workload& workload) {
   REQUIRE(Listen(server, "loopback://sinner").ok());
   const absl::StatusOr<Channel> channel = Dial("loopback://sinner");
   REQUIRE(channel.ok());
-  return RunEcho({&*channel, 1}, workload, [] { return absl::StatusOr<uint64_t>(1); });
+  return RunEcho({&*channel, 1}, workload, {.cpu = []() -> absl::StatusOr<uint64_t> { return 1; }});
 }
 
 TEST_CASE("wrong replies are counted, and say which") {

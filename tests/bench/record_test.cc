@@ -101,11 +101,11 @@ for x in r["records"]:
 TEST_CASE("what was not measured is absent, and what was is there") {
   Record without;
   Record with;
-  with.syscalls_per_call = 0;
-  with.allocations_per_call = 1.5;
-  with.copied_bytes_per_call = 64;
-  with.sends_per_call = with.reads_per_call = with.doorbells_per_call = 1;
-  with.signalled_per_call = with.registrations_per_call = 2;
+  with.costs.syscalls = 0;
+  with.costs.allocations = 1.5;
+  with.costs.copied_bytes = 64;
+  with.costs.sends = with.costs.reads = with.costs.doorbells = 1;
+  with.costs.signalled = with.costs.registrations = 2;
   const JsonFile file({.machine = {}, .versions = {}, .settings = {}, .records = {without, with}});
   CHECK(file.Holds(R"(
 measured = {"syscalls_per_call": 0, "allocations_per_call": 1.5, "copied_bytes_per_call": 64,
@@ -115,6 +115,31 @@ absent = set(measured) | {"cpu_us_per_call", "core_distance_ns"}
 assert not absent & set(r["records"][0]), r["records"][0]
 assert {name: r["records"][1][name] for name in measured} == measured
 )"));
+}
+
+TEST_CASE("stages, estimates and forced thresholds are fields of the records that have them") {
+  Record plain;
+  Record stages;
+  stages.stages = Stages{.build = 1, .wire = 2.5, .finish = 3, .probes = 0.1};
+  Record estimate;
+  estimate.estimate = Estimate{.round_trips = 3, .network_us = 6, .transfer_us = 10, .own_us = 4};
+  Record forced;
+  forced.threshold = 0;
+  const JsonFile file({.machine = {},
+                       .versions = {},
+                       .settings = {},
+                       .records = {plain, stages, estimate, forced}});
+  CHECK(file.Holds(R"(
+plain, stages, estimate, forced = r["records"]
+assert not [name for name in plain if name.startswith(("stage", "estimate", "threshold"))], plain
+assert stages["stage_build_us"] == 1 and stages["stage_wire_us"] == 2.5, stages
+assert stages["stage_finish_us"] == 3 and stages["stage_probes_us"] == 0.1, stages
+assert len([name for name in stages if name.startswith("stage_")]) == 11, stages
+assert estimate["estimate_round_trips"] == 3 and estimate["estimate_own_us"] == 4, estimate
+assert forced["threshold"] == 0, forced
+)"));
+  CHECK_FALSE(forced.alone());
+  CHECK(plain.alone());
 }
 
 TEST_CASE("any text and any number give valid JSON") {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "farcall/bench/report/estimate.h"
 #include "farcall/bench/report/html.h"
 #include "farcall/bench/report/model.h"
 #include "farcall/bench/report/targets.h"
@@ -193,14 +194,110 @@ TEST_CASE("the answer names who was measured, in one line") {
 
 TEST_CASE("the cost table has the columns that somebody measured, and no figure for the others") {
   Record counted = Make({.transport = "shm", .mode = "busy"});
-  counted.send_calls_per_call = 1;
+  counted.costs.send_calls = 1;
   const ReportModel model =
       MakeModel({{}, {}, {}, {counted, Make({.transport = "floor/tcp", .mode = "busy"})}}, {});
   REQUIRE(model.costs.size() == 1);
-  CHECK(model.costs[0].columns == std::vector<std::string>{"send calls or doorbells, client"});
+  CHECK(model.costs[0].columns == std::vector<std::string>{"sends"});
   REQUIRE(model.costs[0].rows.size() == 2);
   CHECK(model.costs[0].rows[0].values[0] == 1.0);
   CHECK_FALSE(model.costs[0].rows[1].values[0].has_value());
+}
+
+// Of a call in which each stage takes as long.
+Record MakeStages(const char* transport, const char* mode, uint64_t bytes, double each_us) {
+  Record record = Make({.transport = transport, .mode = mode, .kind = "stages", .bytes = bytes});
+  record.stages.emplace();
+  for (const auto& [name, stage] : kStages) (*record.stages).*stage = each_us;
+  record.stages->probes = 0.1;
+  record.mean_us = each_us * static_cast<double>(kStages.size());
+  return record;
+}
+
+TEST_CASE("stages are parts of bars, a chart and a table for each size") {
+  const std::vector<Record> records = {MakeStages("shm", "busy", 32, 0.1),
+                                       MakeStages("tcp", "event", 32, 5),
+                                       MakeStages("shm", "busy", uint64_t{1} << 20, 10)};
+  const ReportModel model = MakeModel({{}, {}, {}, records}, {});
+  REQUIRE(model.stages.size() == 2);
+  REQUIRE(model.stages[0].bars.size() == 2);
+  CHECK(model.stages[0].bars[1].name == "tcp event");
+  CHECK(model.stages[0].parts.size() == kStages.size());
+  CHECK(model.stages[0].caption.find("the probes themselves take 0.10 us") != std::string::npos);
+  CHECK(model.stage_tables[0].rows[0].values.back() == Approx(1.0));
+  const std::string svg = ToSvg(model.stages[0], 860);
+  CHECK(Count(svg, "<rect") == 2 * kStages.size());
+  CHECK(svg.find("50 us") != std::string::npos);
+  // Nobody else takes them for calls: no curve, no row of a table.
+  CHECK(model.charts.empty());
+  CHECK(model.costs.empty());
+  CHECK_FALSE(model.roce.has_value());
+}
+
+TEST_CASE("the estimate is counted operations times published costs, and our own steps") {
+  Record small = Make({.transport = "shm", .mode = "busy"});
+  small.costs.sends = small.costs.doorbells = 2;
+  small.costs.reads = 0;
+  Record large = Make({.transport = "shm", .mode = "busy", .bytes = uint64_t{1} << 20});
+  large.costs.sends = 4;
+  large.costs.reads = 8;
+  const std::vector<Record> records = {
+      small,
+      large,
+      MakeStages("shm", "busy", 32, 0.1),
+      MakeStages("shm", "busy", uint64_t{1} << 20, 1),
+      MakeStages("tcp", "busy", 32, 1),
+      MakeStages("shm", "busy", 4096, 1)};  // not counted: no estimate
+  const std::vector<RoceEstimate> estimates = EstimateRoce(records);
+  REQUIRE(estimates.size() == 2);
+  CHECK(estimates[0].round_trips == 1);
+  CHECK(estimates[0].own_us == Approx(0.8));  // without wire and payload
+  CHECK(estimates[0].call_us() == Approx(3.1).epsilon(0.01));
+  CHECK(estimates[1].round_trips == 3);
+  CHECK(estimates[1].transfer_us == Approx(2 * 1048576 / 12500.0));
+  CHECK(estimates[1].call_us() == Approx(6.9 + 167.77 + 8).epsilon(0.01));
+
+  const ReportModel model = MakeModel({{}, {}, {}, records}, {});
+  REQUIRE(model.roce.has_value());
+  CHECK(model.roce->rows.size() == 2);
+  const std::string page = ToHtml(model);
+  CHECK(page.find("An estimate, not a measurement") != std::string::npos);
+  CHECK(page.find("USENIX NSDI 2019") != std::string::npos);
+  const std::vector<Record> as_records = RoceRecords(estimates);
+  REQUIRE(as_records.size() == 2);
+  CHECK(as_records[0].kind == "estimate");
+  CHECK(as_records[1].p50_us == Approx(estimates[1].call_us()));
+}
+
+TEST_CASE("forced ways are a chart of their own, and are in no other") {
+  std::vector<Record> records;
+  for (const uint64_t bytes : {uint64_t{4096}, uint64_t{16384}}) {
+    for (const char* path : {"eager", "rendezvous"}) {
+      Record record = Make({.transport = "shm", .mode = "busy", .bytes = bytes});
+      record.path = path;
+      record.threshold = std::string(path) == "eager" ? 128 << 10 : 0;
+      records.push_back(record);
+    }
+  }
+  const ReportModel model = MakeModel({{}, {}, {}, records}, {});
+  REQUIRE(model.charts.size() == 1);
+  CHECK(model.charts[0].title == "Eager and rendezvous");
+  REQUIRE(model.charts[0].series.size() == 2);
+  CHECK(model.charts[0].series[1].name == "shm busy, all rendezvous");
+  CHECK(model.charts[0].series[1].points.size() == 2);
+}
+
+TEST_CASE("budgets are judged by what was counted, not by time") {
+  Record counted = Make({.transport = "shm", .mode = "busy"});
+  counted.costs.doorbells = 3;
+  counted.costs.registrations = 0;
+  const std::vector<Verdict> verdicts = Judge({counted});
+  const Verdict& doorbells = Find(verdicts, "shm busy, latency 32 B, doorbells a call");
+  REQUIRE(doorbells.found);
+  CHECK_FALSE(doorbells.pass);
+  CHECK(Find(verdicts, "shm busy, latency 32 B, registrations a call").pass);
+  CHECK_FALSE(Find(verdicts, "shm busy, latency 32 B, SENDs a call").found);
+  CHECK(ToText(doorbells) == "3 (3 to 3), at most 2.01: short");
 }
 
 TEST_CASE("a run without records gives a page without charts") {
@@ -251,6 +348,7 @@ TEST_CASE("a chart of one value, and of values that have no logarithm, is still 
 TEST_CASE("numbers are as short as they are sure") {
   CHECK(ShortNumber(0) == "0");
   CHECK(ShortNumber(0.0123) == "0.012");
+  CHECK(ShortNumber(0.00007) == "<0.001");
   CHECK(ShortNumber(0.123) == "0.12");
   CHECK(ShortNumber(12.34) == "12.3");
   CHECK(ShortNumber(1234) == "1234");

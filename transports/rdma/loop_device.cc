@@ -5,6 +5,7 @@
 #include <cassert>
 #include <utility>
 
+#include "farcall/rpc/probe.h"
 #include "farcall/transports/rdma/limits.h"
 
 namespace farcall::rdma {
@@ -112,6 +113,7 @@ size_t LoopDevice::Poll() {
 
 size_t LoopDevice::PollQueue(const std::shared_ptr<LoopQueue>& queue) {
   if (std::exchange(queue->noticed, false)) queue->queue->Drain();
+  FARCALL_PROBE(kPolls);
   const size_t count = queue->queue->Poll(completions_);
   if (count == 0) [[likely]] {
     if (++queue->empty_polls % kPollsPerCheck == 0) CheckQueue(queue);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "farcall/rpc/probe.h"
 #include "farcall/transports/rdma/wire.h"
 
 namespace farcall::rdma {
@@ -31,6 +32,7 @@ void Wire::OnArrival(Arrival arrival) {
 
 // A receive is posted again, in another buffer, before anything is done with what came.
 void Wire::TakeIn(Arrival arrival) {
+  FARCALL_PROBE(kFound);
   ++counters_.receive_calls;
   absl::Status posted = PostReceive(receives_->Take());
   if (!posted.ok()) {

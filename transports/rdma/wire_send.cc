@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "farcall/rpc/probe.h"
 #include "farcall/transports/rdma/wire.h"
 
 namespace farcall::rdma {
@@ -441,6 +442,7 @@ void Wire::Ring() {
   if (batched_ == 0) return;
   size_t posted = 0;
   absl::Status status = pair_->PostSend(std::span(batch_).first(batched_), posted);
+  FARCALL_PROBE(kPosted);
   batched_ = 0;
   sent_.clear();
   ++tallies_.doorbells;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "farcall/rpc/log.h"
+#include "farcall/rpc/probe.h"
 #include "farcall/transports/tcp/errors.h"
 #include "farcall/transports/tcp/stream.h"
 
@@ -48,6 +49,7 @@ Stream::ReadEnd Stream::ReadTurn(size_t& bytes) {
   assembler_.Attach(share_.read_buffer());
   for (size_t calls = 0; calls < kCallsPerTurn && bytes < kBytesPerTurn; ++calls) {
     Assembler::Regions regions = assembler_.Want();
+    FARCALL_PROBE(kPolls);
     const ssize_t got = ReceiveOnce(regions);
     if (got <= 0) {
       const int error = errno;
@@ -59,6 +61,7 @@ Stream::ReadEnd Stream::ReadTurn(size_t& bytes) {
       }
       break;
     }
+    FARCALL_PROBE(kFound);
     ++counters_.receive_calls;
     bytes += static_cast<size_t>(got);
     const absl::Status status = TakeIn(static_cast<size_t>(got));

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "farcall/rpc/probe.h"
 #include "farcall/transports/tcp/errors.h"
 #include "farcall/transports/tcp/stream.h"
 
@@ -37,6 +38,7 @@ void Stream::Flush() {
       }
       return;
     }
+    FARCALL_PROBE(kPosted);
     ++counters_.send_calls;
     written += static_cast<size_t>(sent);
     queue_.Written(batch, static_cast<size_t>(sent));

@@ -1,6 +1,6 @@
 // What a small call on a warm channel costs, counted from outside of both processes: heap
-// allocations by a preloaded malloc (malloc_count.cc), system calls by strace; and what an idle
-// connection costs in memory.
+// allocations by a preloaded malloc (bench/measure/malloc_count.cc), system calls by strace; and
+// what an idle connection costs in memory.
 
 #include <sys/resource.h>
 #include <unistd.h>

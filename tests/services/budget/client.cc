@@ -2,8 +2,8 @@
 //
 // FORM: block|callback|awaitable, or block@N: blocking calls, N a second, and nothing in between.
 // Makes CALLS small calls one after the other on a channel that has made some hundreds before, and
-// prints by how much each counter (a file of malloc_count.cc, of whichever process) rose meanwhile.
-// Right before and after them it calls getsid, a mark for whoever traces it.
+// prints by how much each counter (a file of bench/measure/malloc_count.cc, of whichever process)
+// rose meanwhile. Right before and after them it calls getsid, a mark for whoever traces it.
 
 #include <fcntl.h>
 #include <sys/mman.h>
