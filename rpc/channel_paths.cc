@@ -63,8 +63,8 @@ void ChannelPaths::Start(ClientSession& main) {
     way.reason = main.offers() ? "not tried yet"
                                : "the peer offers no other paths: it listens for this one only";
   }
-  Publish();
   if (main.offers()) Ask();
+  Publish();
 }
 
 void ChannelPaths::Leave() {
@@ -110,6 +110,8 @@ void ChannelPaths::Enter(Stage stage) {
   if (busy != (stage_ != Stage::kResting)) busy ? loop_.AddUpkeep() : loop_.RemoveUpkeep();
   stage_ = stage;
   Disarm();
+  MutexLock lock(mutex_);
+  shown_.looking = busy;
 }
 
 void ChannelPaths::Ask() {
@@ -351,6 +353,7 @@ PathReport ChannelPaths::Report(TimePoint now) const {
   report.in_use = shown_.in_use;
   report.age = report.in_use.empty() ? Duration() : now - shown_.since;
   report.changes = shown_.changes;
+  report.looking = shown_.looking;
   for (const Way& way : shown_.better) {
     const double left = std::ceil(Seconds(way.retry_at - now) * 10) / 10;
     report.better.push_back(

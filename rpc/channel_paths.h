@@ -142,6 +142,7 @@ class ChannelPaths final : private ClientSession::Owner, private Timer {
     std::string in_use;
     TimePoint since{};
     uint64_t changes = 0;
+    bool looking = false;
     std::vector<Way> better;  // without what can be dialled
   };
   mutable Mutex mutex_;

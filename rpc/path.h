@@ -35,9 +35,9 @@ struct PathOffer {
 
 // A path that is better than the connection that was dialled.
 struct PathCandidate {
-  std::string name;                      // "shm"
-  absl::Status unusable = {};            // not OK: why it cannot be tried now; then that is all
-  std::shared_ptr<Transport> transport;  // connects to
+  std::string name;            // "shm"
+  absl::Status unusable = {};  // not OK: why it cannot be tried now; then that is all
+  std::shared_ptr<Transport> transport = {};  // connects to
   Endpoint endpoint = {};
   std::string token = {};  // for the HELLO; never logged
 };
@@ -95,6 +95,7 @@ struct PathReport {
   std::string in_use = {};  // that carries new calls: "tcp", "shm", "rdma"; empty: none does
   Duration age = {};        // since when
   uint64_t changes = 0;     // of in_use, from one path to another
+  bool looking = false;     // a better one is being tried
   std::vector<Unused> better = {};  // than the one in use, the best first
 };
 

@@ -184,6 +184,7 @@ TEST_CASE("a path carries calls once it was attached and probed; none waits for 
   auto main = world.Asking();
   CHECK(world.report().in_use == "loopback");
   CHECK(world.why(0) == "not tried yet");
+  CHECK(world.report().looking);
   const auto early = world.Ask("early");
   world.Settle();
   const Heard early_request = main->Next(FrameType::kRequest);
@@ -196,6 +197,7 @@ TEST_CASE("a path carries calls once it was attached and probed; none waits for 
   const PathReport report = world.report();
   CHECK(report.changes == 1);
   CHECK(report.better.empty());
+  CHECK(!report.looking);
   const auto later = world.Ask("later");
   world.Settle();
   CHECK(main->silent());
