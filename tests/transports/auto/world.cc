@@ -44,11 +44,11 @@ AutoOptions TcpAndShm() {
   return {.tcp = MakeTcpTransport(), .shm = MakeShmTransport(), .rdma = nullptr};
 }
 
-AutoServer::AutoServer(AutoOptions paths, ServerOptions options)
+AutoServer::AutoServer(AutoOptions paths, ServerOptions options, const std::string& host)
     : server(std::make_unique<Server>(std::move(options))) {
   REQUIRE(server->Add(Probe::Bind(probe)).ok());
   const auto listening = server->Listen(MakeAutoTransport(std::move(paths)),
-                                        ParseEndpoint("auto://127.0.0.1:0").value());
+                                        ParseEndpoint("auto://" + host + ":0").value());
   INFO(listening.status());
   REQUIRE(listening.ok());
   address = *listening;
@@ -58,8 +58,8 @@ Channel AutoServer::Dial(AutoOptions paths, const ChannelOptions& options) const
   return Channel(MakeAutoTransport(std::move(paths)), address, options);
 }
 
-bool GoesBy(const Channel& channel, const std::string& path) {
-  return Eventually([&] { return channel.info().paths.in_use == path; });
+bool GoesBy(const Channel& channel, const std::string& path, Duration bound) {
+  return Eventually([&] { return channel.info().paths.in_use == path; }, bound);
 }
 
 std::string WhyNot(const Channel& channel, const std::string& path) {

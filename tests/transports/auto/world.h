@@ -31,9 +31,10 @@ ChannelOptions Brisk();
 // TCP and shared memory.
 AutoOptions TcpAndShm();
 
-// Listens at auto://127.0.0.1:0.
+// Listens at auto://<host>:0.
 struct AutoServer {
-  explicit AutoServer(AutoOptions paths = TcpAndShm(), ServerOptions options = {});
+  explicit AutoServer(AutoOptions paths = TcpAndShm(), ServerOptions options = {},
+                      const std::string& host = "127.0.0.1");
   Channel Dial(AutoOptions paths = TcpAndShm(), const ChannelOptions& options = Brisk()) const;
 
   CountingProbe probe;
@@ -41,8 +42,9 @@ struct AutoServer {
   std::unique_ptr<Server> server;
 };
 
-// Whether new calls of `channel` go by `path`, soon.
-bool GoesBy(const Channel& channel, const std::string& path);
+// Whether new calls of `channel` go by `path`, within `bound`.
+bool GoesBy(const Channel& channel, const std::string& path,
+            Duration bound = std::chrono::seconds(10));
 // Why `path` is not used; "" when it is, or does not exist.
 std::string WhyNot(const Channel& channel, const std::string& path);
 
