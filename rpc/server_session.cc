@@ -65,7 +65,7 @@ void ServerSession::EnterPaths() {
   PathHost* const host = connection().path_host().get();
   if (host == nullptr) {
     if (token.empty()) return;
-    return End(absl::NotFoundError("this address offers no paths and knows no tokens"));
+    return End(absl::FailedPreconditionError("this address offers no paths and knows no tokens"));
   }
   anchor_ = std::make_shared<ServerSession*>(this);
   auto end = [loop = home_.shared_loop(), anchor = anchor_](const absl::Status& reason) {

@@ -294,7 +294,7 @@ std::vector<Case> TokenCases() {
           {"a token with a key", more({.kind = kToken, .key = "k", .value = "t"}), Expect::kEnded,
            "without a key"},
           {"a token where none was given", more({.kind = kToken, .value = "t"}), Expect::kEnded,
-           "knows no tokens", absl::StatusCode::kNotFound}};
+           "knows no tokens", absl::StatusCode::kFailedPrecondition}};
 }
 
 }  // namespace

@@ -169,7 +169,7 @@ TEST_CASE("a server without other paths says so, and answers who asks all the sa
   world.Settle();
   CHECK(Offers(peer->Next(FrameType::kOffers)).empty());
   auto lost = world.Greeted("good");
-  CheckEnded(*lost, absl::StatusCode::kNotFound, "knows no tokens");
+  CheckEnded(*lost, absl::StatusCode::kFailedPrecondition, "knows no tokens");
 }
 
 TEST_CASE("a token that is refused ends its connection, with the reason") {
