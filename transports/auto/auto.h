@@ -25,9 +25,9 @@ struct AutoOptions {
   std::string rdma_host = {};
 };
 
-// Thread-safe as far as its members are. Connect and Listen take auto://host:port; their errors are
-// TCP's. A member that cannot listen leaves the listener without it: the log and the callers are
-// told why.
+// Thread-safe as far as its members are. Connect and Listen take auto://host:port, which is
+// tcp://host:port to them; their errors are TCP's. A member that cannot listen leaves the listener
+// without it: the log and the callers are told why.
 std::shared_ptr<Transport> MakeAutoTransport(AutoOptions options);
 
 }  // namespace farcall

@@ -78,13 +78,14 @@ class Host final : public PathHost {
 
 class AutoListener final : public Listener {
  public:
-  AutoListener(std::unique_ptr<Listener> tcp, std::vector<std::unique_ptr<Listener>> beside)
-      : tcp_(std::move(tcp)), beside_(std::move(beside)) {}
+  AutoListener(std::string scheme, std::unique_ptr<Listener> tcp,
+               std::vector<std::unique_ptr<Listener>> beside)
+      : scheme_(std::move(scheme)), tcp_(std::move(tcp)), beside_(std::move(beside)) {}
   ~AutoListener() override { Stop(); }
 
   Endpoint address() const override {
     Endpoint address = tcp_->address();
-    address.scheme = "auto";
+    address.scheme = scheme_;
     return address;
   }
   void Stop() override {
@@ -93,6 +94,7 @@ class AutoListener final : public Listener {
   }
 
  private:
+  const std::string scheme_;  // as it was asked for
   const std::unique_ptr<Listener> tcp_;
   const std::vector<std::unique_ptr<Listener>> beside_;
 };
@@ -169,11 +171,11 @@ absl::StatusOr<std::unique_ptr<Listener>> StartListening(const Endpoint& endpoin
     if (door.listener != nullptr) beside.push_back(std::move(door.listener));
   }
   Endpoint tcp = endpoint;
-  tcp.scheme = "tcp";
+  if (tcp.scheme == "auto") tcp.scheme = "tcp";  // another one is TCP's to refuse
   auto host = std::make_shared<Host>(bindings, "", std::move(doors));
   auto listener = options.tcp->Listen(tcp, std::move(loops), With(std::move(host), acceptor));
   if (!listener.ok()) return listener.status();
-  return std::make_unique<AutoListener>(*std::move(listener), std::move(beside));
+  return std::make_unique<AutoListener>(endpoint.scheme, *std::move(listener), std::move(beside));
 }
 
 }  // namespace farcall::paths

@@ -20,7 +20,7 @@ TEST_CASE("auto keeps the transport's promises, as TCP") {
              return MakeAutoTransport(
                  {.tcp = MakeTcpTransport(tcp), .shm = MakeShmTransport(), .rdma = nullptr});
            },
-       .listen_endpoint = [] { return ParseEndpoint("auto://127.0.0.1:0").value(); }});
+       .listen_endpoint = [] { return ParseEndpoint("tcp://127.0.0.1:0").value(); }});
 }
 
 }  // namespace
