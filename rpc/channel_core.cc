@@ -119,7 +119,7 @@ void ChannelCore::SetCarrier(ClientSession* session) {
   pool_.swap(pool);
 }
 
-void ChannelCore::OnOffers(ClientSession& session, std::vector<PathOffer> offers) {
+void ChannelCore::OnOffers(ClientSession& session, const std::vector<PathOffer>& offers) {
   if (paths_ != nullptr) paths_->TakeOffers(session, offers);
 }
 

@@ -87,7 +87,7 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   void OnSessionDraining(ClientSession& session) override;
   void OnSessionEnded(ClientSession& session, const absl::Status& status) override;
   void OnLateReply() override { ++tally_.late_replies; }
-  void OnOffers(ClientSession& session, std::vector<PathOffer> offers) override;
+  void OnOffers(ClientSession& session, const std::vector<PathOffer>& offers) override;
 
   // ChannelPaths::User
   SessionOptions MakeSessionOptions(std::string token) override;

@@ -244,7 +244,7 @@ void ClientSession::OnOffers(const Head& head) {
   for (Field field; fields.Next(field);) {
     offers.push_back({std::string(field.key), std::string(field.value)});
   }
-  owner_.OnOffers(*this, std::move(offers));
+  owner_.OnOffers(*this, offers);
 }
 
 void ClientSession::Probe(Buffer body) {

@@ -33,7 +33,7 @@ class ClientSession final : public Session {
     virtual void OnSessionDraining(ClientSession& session) = 0;
     virtual void OnSessionEnded(ClientSession& session, const absl::Status& status) = 0;
     // The answers to AskOffers and Probe.
-    virtual void OnOffers(ClientSession& /*session*/, std::vector<PathOffer> /*offers*/) {}
+    virtual void OnOffers(ClientSession& /*session*/, const std::vector<PathOffer>& /*offers*/) {}
     virtual void OnProbe(ClientSession& /*session*/, Buffer /*body*/) {}
     // A reply came for a call that had ended.
     virtual void OnLateReply() = 0;

@@ -99,12 +99,12 @@ class AutoListener final : public Listener {
   const std::vector<std::unique_ptr<Listener>> beside_;
 };
 
-Transport::Acceptor With(std::shared_ptr<PathHost> host, const Transport::Acceptor& acceptor) {
-  return
-      [host = std::move(host), acceptor](EventLoop& loop, std::unique_ptr<Connection> connection) {
-        connection->SetPathHost(host);
-        acceptor(loop, std::move(connection));
-      };
+Transport::Acceptor With(std::shared_ptr<PathHost> host, Transport::Acceptor acceptor) {
+  return [host = std::move(host), acceptor = std::move(acceptor)](
+             EventLoop& loop, std::unique_ptr<Connection> connection) {
+    connection->SetPathHost(host);
+    acceptor(loop, std::move(connection));
+  };
 }
 
 // A name that nobody can guess or has taken.
@@ -173,7 +173,8 @@ absl::StatusOr<std::unique_ptr<Listener>> StartListening(const Endpoint& endpoin
   Endpoint tcp = endpoint;
   if (tcp.scheme == "auto") tcp.scheme = "tcp";  // another one is TCP's to refuse
   auto host = std::make_shared<Host>(bindings, "", std::move(doors));
-  auto listener = options.tcp->Listen(tcp, std::move(loops), With(std::move(host), acceptor));
+  auto listener =
+      options.tcp->Listen(tcp, std::move(loops), With(std::move(host), std::move(acceptor)));
   if (!listener.ok()) return listener.status();
   return std::make_unique<AutoListener>(endpoint.scheme, *std::move(listener), std::move(beside));
 }
