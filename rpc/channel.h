@@ -14,9 +14,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "farcall/rpc/backoff.h"
 #include "farcall/rpc/event_loop.h"
 #include "farcall/rpc/limits.h"
 #include "farcall/rpc/metrics.h"
+#include "farcall/rpc/path.h"
 #include "farcall/rpc/session.h"
 #include "farcall/rpc/transport.h"
 
@@ -25,15 +27,6 @@ namespace farcall {
 class ChannelCore;
 class ClientCall;
 
-// Pauses between attempts to connect: each `factor` times the last, up to `max`, plus or minus
-// `jitter` of itself so that the clients of a restarted server do not come all at once.
-struct BackoffOptions {
-  Duration first = std::chrono::milliseconds(20);
-  Duration max = std::chrono::seconds(2);
-  double factor = 1.6;
-  double jitter = 0.2;
-};
-
 struct ChannelOptions {
   // Who makes progress. Empty: a loop of the channel's own, in `mode`.
   std::shared_ptr<EventLoop> loop = {};
@@ -41,7 +34,8 @@ struct ChannelOptions {
 
   Duration default_timeout = std::chrono::seconds(10);  // of calls that name none
   Duration connect_timeout = std::chrono::seconds(5);   // of one attempt
-  BackoffOptions backoff = {};
+  BackoffOptions backoff = {};                          // between attempts to connect
+  PathOptions paths = {};  // where the transport has more than one (auto://)
   MessageLimits limits = {};
   KeepaliveOptions keepalive = {};
   // Calls that wait for a connection or for a place among the peer's max_calls_in_flight; one more
@@ -62,6 +56,7 @@ struct ChannelInfo {
   State state = State::kConnecting;
   std::string endpoint;       // as dialled
   ConnectionInfo connection;  // of the path in use; empty unless ready
+  PathReport paths;           // the same; which better ones there are, and why they are not in use
   absl::Status last_error;    // of the last attempt or connection that failed
   ChannelStats stats;
 };
@@ -73,8 +68,9 @@ struct ChannelMetrics {
   std::string last_error;      // of the last attempt or connection that failed
   uint64_t waiting_calls = 0;  // for a connection or for a place among the peer's limit
   ChannelStats totals;
+  PathReport paths;                          // empty where the transport has one path only
   std::vector<MethodStats> methods;          // that were called, by name
-  std::vector<ConnectionStats> connections;  // the one in use, and those that drain
+  std::vector<ConnectionStats> connections;  // those in use, and those that drain
   std::vector<ConnectionStats> closed;       // the last of them, the oldest end first
   std::vector<BufferPool::Stats> pools;      // of its transport
 };

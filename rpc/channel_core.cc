@@ -12,9 +12,6 @@
 namespace farcall {
 namespace {
 
-// Twice as long, by the jitter, still has to fit a Duration.
-constexpr Duration kLongestPause = std::chrono::hours(24 * 365);
-
 // Before the first connection there is no device to allocate from; every transport can send plain
 // memory.
 const std::shared_ptr<BufferPool>& UnconnectedPool() {
@@ -33,7 +30,12 @@ ChannelCore::ChannelCore(std::shared_ptr<Transport> transport, Endpoint endpoint
       loop_(options_.loop),
       pool_(UnconnectedPool()),
       random_(static_cast<unsigned>(reinterpret_cast<uintptr_t>(this) >> 4) ^
-              static_cast<unsigned>(Clock::Steady().Now().time_since_epoch().count())) {}
+              static_cast<unsigned>(Clock::Steady().Now().time_since_epoch().count())) {
+  if (std::unique_ptr<PathSelector> selector = transport_->MakePathSelector()) {
+    ChannelPaths::User& user = *this;
+    paths_ = std::make_unique<ChannelPaths>(*loop_, std::move(selector), options_.paths, user);
+  }
+}
 
 ChannelCore::~ChannelCore() = default;
 
@@ -42,10 +44,11 @@ std::shared_ptr<BufferPool> ChannelCore::pool() const {
   return pool_;
 }
 
-SessionOptions ChannelCore::MakeSessionOptions() {
+SessionOptions ChannelCore::MakeSessionOptions(std::string token) {
   return {.limits = options_.limits,
           .keepalive = options_.keepalive,
           .authentication = options_.authentication,
+          .token = std::move(token),
           .list = &tally_.connections};
 }
 
@@ -91,8 +94,8 @@ void ChannelCore::OnConnected(absl::StatusOr<std::unique_ptr<Connection>> connec
     return;
   }
   ClientSession::Owner& owner = *this;
-  session_ =
-      std::make_unique<ClientSession>(*loop_, *std::move(connection), MakeSessionOptions(), owner);
+  session_ = std::make_unique<ClientSession>(*loop_, *std::move(connection), MakeSessionOptions({}),
+                                             owner);
   session_->Start();
 }
 
@@ -102,13 +105,33 @@ void ChannelCore::OnSessionReady(ClientSession& session) {
   ready_at_ = loop_->now();
   failed_attempts_ = 0;
   ++tally_.connects;
-  std::shared_ptr<BufferPool> pool = session.pool();
-  {
-    SpinLock lock(pool_mutex_);
-    pool_.swap(pool);
-  }
+  SetCarrier(&session);
   Log(LogLevel::kInfo, absl::StrCat("channel: connected to ", session.peer_address()));
+  if (paths_ != nullptr) paths_->Start(session);
   SendWaiting();
+}
+
+void ChannelCore::SetCarrier(ClientSession* session) {
+  carrier_ = session;
+  if (session == nullptr) return;
+  std::shared_ptr<BufferPool> pool = session->pool();
+  SpinLock lock(pool_mutex_);
+  pool_.swap(pool);
+}
+
+void ChannelCore::OnOffers(ClientSession& session, const std::vector<PathOffer>& offers) {
+  if (paths_ != nullptr) paths_->TakeOffers(session, offers);
+}
+
+void ChannelCore::OnPathChanged() {
+  if (state_ != State::kReady) return;
+  SetCarrier(paths_->carrier() != nullptr ? paths_->carrier() : session_.get());
+  SendWaiting();
+}
+
+void ChannelCore::OnPathGone(ClientSession* main) {
+  if (main != nullptr) EndIfDrained(*main);
+  if (self_ != nullptr && Disconnected()) loop_->Post([keep = std::move(self_)] {});
 }
 
 void ChannelCore::OnAttemptFailed(const absl::Status& status) {
@@ -143,16 +166,7 @@ absl::Status ChannelCore::NotConnected() const {
 }
 
 Duration ChannelCore::NextPause() {
-  const BackoffOptions& backoff = options_.backoff;
-  double pause = std::chrono::duration<double>(backoff.first).count();
-  const double longest =
-      std::chrono::duration<double>(std::min(backoff.max, kLongestPause)).count();
-  for (int i = 0; i < failed_attempts_ && pause < longest; ++i) pause *= backoff.factor;
-  ++failed_attempts_;
-  const double jitter = std::clamp(backoff.jitter, 0.0, 1.0);
-  std::uniform_real_distribution<double> spread(1 - jitter, 1 + jitter);
-  return std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(std::min(pause, longest) * spread(random_)));
+  return PauseAfter(++failed_attempts_, options_.backoff, random_);
 }
 
 void ChannelCore::OnSessionDraining(ClientSession& session) {
@@ -160,10 +174,11 @@ void ChannelCore::OnSessionDraining(ClientSession& session) {
   const bool was_ready = state_ == State::kReady;
   Log(LogLevel::kInfo, absl::StrCat("channel: ", session.peer_address(),
                                     " drains; its calls end there, new ones go elsewhere"));
+  SetCarrier(nullptr);
   draining_.push_back(std::move(session_));
-  if (session.calls() == 0 || FARCALL_PLANTED(kDrainForgetsCalls)) {
-    session.End(absl::CancelledError("drained"));
-  }
+  if (paths_ != nullptr) paths_->Leave();
+  if (FARCALL_PLANTED(kDrainForgetsCalls)) session.End(absl::CancelledError("drained"));
+  EndIfDrained(session);
   const absl::Status drains = absl::UnavailableError(
       absl::StrCat(session.peer_address(), " is shutting down: it takes no calls"));
   if (was_ready) {
@@ -175,7 +190,9 @@ void ChannelCore::OnSessionDraining(ClientSession& session) {
 
 void ChannelCore::OnSessionEnded(ClientSession& session, const absl::Status& status) {
   const bool current = &session == session_.get();
+  if (current) SetCarrier(nullptr);
   Bury(session);
+  if (paths_ != nullptr) paths_->MainEnded(session, status);
   if (!current || state_ == State::kClosed) {
     Log(LogLevel::kInfo, absl::StrCat("channel: the connection to ", session.peer_address(),
                                       " ended: ", status.message()));
@@ -216,8 +233,22 @@ void ChannelCore::Bury(ClientSession& session) {
     draining_.erase(found);
   }
   // After a shutdown the last connection's end is the end of the channel, too.
-  const bool last = session_ == nullptr && draining_.empty();
+  const bool last = Disconnected();
   loop_->Post([keep = last ? std::move(self_) : nullptr, buried = std::move(dead)] {});
+}
+
+bool ChannelCore::Disconnected() const {
+  return session_ == nullptr && draining_.empty() && (paths_ == nullptr || paths_->empty());
+}
+
+// What goes by a path ends with the connection beside it, which therefore waits for that.
+void ChannelCore::EndIfDrained(ClientSession& session) {
+  const bool drains = std::any_of(draining_.begin(), draining_.end(), [&](const auto& candidate) {
+    return candidate.get() == &session;
+  });
+  if (!drains || session.calls() != 0) return;
+  if (paths_ != nullptr && paths_->LeansOn(session)) return;
+  session.End(absl::CancelledError("drained"));
 }
 
 // ---- calls ----
@@ -270,19 +301,19 @@ void ChannelCore::SendWaiting() {
   while (first_waiting_ != nullptr && CanSend()) {
     ClientCall& call = *first_waiting_;
     Unlink(call);
-    if (absl::Status fits = session_->CheckSize(call); !fits.ok()) {
+    if (absl::Status fits = carrier_->CheckSize(call); !fits.ok()) {
       Doom(call, fits);
     } else {
-      session_->Carry(call);
+      carrier_->Carry(call);
     }
   }
 }
 
 void ChannelCore::OnCallLeft(ClientSession& session) {
-  if (&session == session_.get()) {
+  if (&session == carrier_) {
     if (first_waiting_ != nullptr) SendWaiting();
   } else if (session.calls() == 0) {
-    session.End(absl::CancelledError("drained"));
+    EndIfDrained(session);
   }
 }
 
@@ -311,7 +342,7 @@ void ChannelCore::End(ClientCall& call, const absl::Status& cause) {
 std::string ChannelCore::WhyWaiting() const {
   switch (state_) {
     case State::kReady:
-      return absl::StrCat(" while ", session_->peer_address(), " was busy with ", session_->calls(),
+      return absl::StrCat(" while ", carrier_->peer_address(), " was busy with ", carrier_->calls(),
                           " other calls, all that it serves at once");
     case State::kClosed:
       return "";
@@ -388,9 +419,11 @@ void ChannelCore::Shutdown() {
   Enter(State::kClosed);
   Disarm();
   connecting_.reset();
+  SetCarrier(nullptr);
   const absl::Status reason = absl::CancelledError("the channel was closed");
   while (first_waiting_ != nullptr) End(*first_waiting_, reason);
-  if (session_ != nullptr || !draining_.empty()) self_ = shared_from_this();
+  if (!Disconnected()) self_ = shared_from_this();
+  if (paths_ != nullptr) paths_->Shutdown(reason);
   for (const auto& session : draining_) session->End(reason);
   if (session_ != nullptr) session_->End(reason);
 }
@@ -399,9 +432,15 @@ ChannelInfo ChannelCore::Info() const {
   ChannelInfo info{.state = state_,
                    .endpoint = endpoint_.ToString(),
                    .connection = {},
+                   .paths = {},
                    .last_error = last_error_,
                    .stats = tally_.Read()};
-  if (state_ == State::kReady) info.connection = session_->connection_info();
+  if (carrier_ != nullptr) info.connection = carrier_->connection_info();
+  if (paths_ != nullptr) {
+    info.paths = paths_->Report(loop_->clock().Now());
+  } else if (carrier_ != nullptr) {
+    info.paths = {.in_use = info.connection.transport, .age = loop_->now() - ready_at_};
+  }
   return info;
 }
 
@@ -415,6 +454,7 @@ ChannelMetrics ChannelCore::Metrics() const {
   }
   metrics.waiting_calls = tally_.waiting;
   metrics.totals = tally_.Read();
+  if (paths_ != nullptr) metrics.paths = paths_->Report(loop_->clock().Now());
   std::map<std::string, MethodStats> methods;
   tally_.methods.AddTo(methods);
   for (auto& [name, method] : methods) metrics.methods.push_back(std::move(method));

@@ -11,6 +11,9 @@
 //                                                       their end
 //   backoff      the pause is over         connecting
 //   any          the last handle is gone   closed       every call ends
+//
+// While it is ready, calls go by carrier_: the connection, or a better path beside it
+// (rpc/channel_paths.h).
 
 #ifndef FARCALL_RPC_CHANNEL_CORE_H_
 #define FARCALL_RPC_CHANNEL_CORE_H_
@@ -24,6 +27,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "farcall/rpc/call.h"
 #include "farcall/rpc/channel.h"
+#include "farcall/rpc/channel_paths.h"
 #include "farcall/rpc/client_session.h"
 #include "farcall/rpc/connection_list.h"
 #include "farcall/rpc/method_tally.h"
@@ -44,7 +48,7 @@ struct ChannelTally {
 };
 
 class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
-                          private ClientSession::Owner,
+                          private ChannelPaths::User,
                           private Timer,
                           private LoopTask {
  public:
@@ -83,6 +87,12 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   void OnSessionDraining(ClientSession& session) override;
   void OnSessionEnded(ClientSession& session, const absl::Status& status) override;
   void OnLateReply() override { ++tally_.late_replies; }
+  void OnOffers(ClientSession& session, const std::vector<PathOffer>& offers) override;
+
+  // ChannelPaths::User
+  SessionOptions MakeSessionOptions(std::string token) override;
+  void OnPathChanged() override;
+  void OnPathGone(ClientSession* main) override;
 
   void OnTimer() override { Connect(); }  // the pause is over
   void Run() override;                    // LoopTask: ends the calls of doomed_
@@ -95,7 +105,13 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   absl::Status NotConnected() const;
   void Wait(ClientCall& call);
   void SendWaiting();
-  bool CanSend() const { return state_ == State::kReady && session_->takes_calls(); }
+  bool CanSend() const { return carrier_ != nullptr && carrier_->takes_calls(); }
+  // New calls go by `session`; null: there is none.
+  void SetCarrier(ClientSession* session);
+  // Ends a connection that takes no new calls when its last one is over.
+  void EndIfDrained(ClientSession& session);
+  // Nothing calls back any more.
+  bool Disconnected() const;
   void CountEnd(const ClientCall& call, const absl::Status& status, Outcome outcome,
                 const Message& reply);
   // Ends a call that no session carries, at the end of this turn.
@@ -104,7 +120,6 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   std::string WhyWaiting() const;
   void Bury(ClientSession& session);
   Duration NextPause();
-  SessionOptions MakeSessionOptions();
   void SetLastError(const absl::Status& status);
 
   // Constant after construction.
@@ -126,8 +141,10 @@ class ChannelCore final : public std::enable_shared_from_this<ChannelCore>,
   // Touched on the loop only.
   bool upkeep_ = false;  // the loop knows that a connection is to be made
   std::unique_ptr<Transport::PendingConnect> connecting_;
-  std::unique_ptr<ClientSession> session_;                // connecting (HELLO pending) or ready
-  std::shared_ptr<ChannelCore> self_;                     // while closed but not yet disconnected
+  std::unique_ptr<ClientSession> session_;  // connecting (HELLO pending) or ready
+  ClientSession* carrier_ = nullptr;        // by which new calls go; null unless ready
+  std::unique_ptr<ChannelPaths> paths_;     // null: the transport has one path only
+  std::shared_ptr<ChannelCore> self_;       // while closed but not yet disconnected
   std::vector<std::unique_ptr<ClientSession>> draining_;  // carry old calls to their end
   ClientCall* first_waiting_ = nullptr;
   ClientCall* last_waiting_ = nullptr;

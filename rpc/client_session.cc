@@ -1,6 +1,7 @@
 #include "farcall/rpc/client_session.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -227,6 +228,43 @@ void ClientSession::OnAbandoned(Ticket ticket, absl::Status status) {
 
 void ClientSession::OnCancel(uint64_t /*call*/) {
   Violation("a CANCEL from the side that serves").IgnoreError();
+}
+
+void ClientSession::AskOffers() {
+  ++asked_offers_;
+  SendControl({.type = FrameType::kOffers});
+}
+
+void ClientSession::OnOffers(const Head& head) {
+  if (asked_offers_ == 0) {
+    Violation("OFFERS that nobody asked for").IgnoreError();
+    return;
+  }
+  --asked_offers_;
+  std::vector<PathOffer> offers;
+  FieldReader fields(head.bytes());
+  for (Field field; fields.Next(field);) {
+    offers.push_back({std::string(field.key), std::string(field.value)});
+  }
+  owner_.OnOffers(*this, offers);
+}
+
+void ClientSession::Probe(Buffer body) {
+  probing_ = true;
+  Message message;
+  EncodeHeader({.type = FrameType::kProbe}, message.head.Resize(kFrameHeaderBytes).data());
+  message.body = std::move(body);
+  SendAnswer(std::move(message));
+}
+
+absl::Status ClientSession::AdmitProbe() {
+  if (!probing_) return Violation("a PROBE that answers none");
+  probing_ = false;
+  return absl::OkStatus();
+}
+
+void ClientSession::OnProbe(const FrameHeader& /*header*/, Message&& probe) {
+  owner_.OnProbe(*this, std::move(probe.body));
 }
 
 void ClientSession::Leave(ClientCall& call, absl::Status&& status, Message&& reply) {

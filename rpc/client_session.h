@@ -7,9 +7,11 @@
 #define FARCALL_RPC_CLIENT_SESSION_H_
 
 #include <memory>
+#include <vector>
 
 #include "farcall/rpc/call.h"
 #include "farcall/rpc/call_table.h"
+#include "farcall/rpc/path.h"
 #include "farcall/rpc/session.h"
 
 namespace farcall {
@@ -30,6 +32,9 @@ class ClientSession final : public Session {
     virtual void Return(ClientCall& call) = 0;
     virtual void OnSessionDraining(ClientSession& session) = 0;
     virtual void OnSessionEnded(ClientSession& session, const absl::Status& status) = 0;
+    // The answers to AskOffers and Probe.
+    virtual void OnOffers(ClientSession& /*session*/, const std::vector<PathOffer>& /*offers*/) {}
+    virtual void OnProbe(ClientSession& /*session*/, Buffer /*body*/) {}
     // A reply came for a call that had ended.
     virtual void OnLateReply() = 0;
   };
@@ -56,6 +61,14 @@ class ClientSession final : public Session {
   // Ends the call before its reply, for `cause` (deadline, cancel, shutdown).
   void EndCall(ClientCall& call, const absl::Status& cause);
 
+  // Whether the peer has other paths to offer, as it says.
+  bool offers() const { return (peer_hello().features & kFeatureOffers) != 0; }
+  // Owner::OnOffers follows, if the peer answers. Precondition: ready(), offers().
+  void AskOffers();
+  // Sends what the peer is to send back: Owner::OnProbe. One at a time. Precondition: ready(), and
+  // the connection came by an offer; at most kMaxProbeBytes.
+  void Probe(Buffer body);
+
   const std::shared_ptr<BufferPool>& pool() { return connection().pool(); }
 
  private:
@@ -66,6 +79,9 @@ class ClientSession final : public Session {
   void OnWholeCall(Ticket ticket, const FrameHeader& header, Message&& message) override;
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
+  void OnOffers(const Head& head) override;
+  absl::Status AdmitProbe() override;
+  void OnProbe(const FrameHeader& header, Message&& probe) override;
   void OnDraining() override {
     NoteDraining();
     owner_.OnSessionDraining(*this);
@@ -88,7 +104,9 @@ class ClientSession final : public Session {
 
   Owner& owner_;
   CallTable calls_;
-  bool lost_ = false;  // the connection takes nothing any more; OnEnded is on its way
+  uint32_t asked_offers_ = 0;  // and not answered yet
+  bool probing_ = false;       // a PROBE is out
+  bool lost_ = false;          // the connection takes nothing any more; OnEnded is on its way
 };
 
 }  // namespace farcall

@@ -50,15 +50,18 @@ constexpr HeaderUse UseOf(FrameType type) {
     case FrameType::kCancel:
     case FrameType::kPing:
     case FrameType::kPong:
+    case FrameType::kProbe:
       return {.known = true, .call = k64};
     case FrameType::kGoAway:
       return {.known = true, .status = k16};
+    case FrameType::kOffers:
+      return {.known = true};
   }
   return {};
 }
 
-constexpr size_t kTypes = 8;
-static_assert(static_cast<size_t>(FrameType::kGoAway) < kTypes);
+constexpr size_t kTypes = 10;
+static_assert(static_cast<size_t>(FrameType::kProbe) < kTypes);
 constexpr std::array<HeaderUse, kTypes> kUses = [] {
   std::array<HeaderUse, kTypes> uses;
   for (size_t type = 0; type < kTypes; ++type) uses[type] = UseOf(static_cast<FrameType>(type));
@@ -80,9 +83,11 @@ Allowed AllowedIn(FrameType type, FieldKind kind) {
       return type == FrameType::kReply ? Allowed::kAny : Allowed::kNever;
     case FieldKind::kLimits:
     case FieldKind::kAuthentication:
+    case FieldKind::kToken:
       return type == FrameType::kHello ? Allowed::kOnce : Allowed::kNever;
     case FieldKind::kOffer:
-      return type == FrameType::kHello ? Allowed::kAny : Allowed::kNever;
+      return type == FrameType::kHello || type == FrameType::kOffers ? Allowed::kAny
+                                                                     : Allowed::kNever;
   }
   return Allowed::kNever;
 }
@@ -105,6 +110,7 @@ std::string WrongWithKey(FieldKind kind, size_t key_bytes) {
     case FieldKind::kStatusMessage:
     case FieldKind::kLimits:
     case FieldKind::kAuthentication:
+    case FieldKind::kToken:
       if (key_bytes != 0) return "a field of a kind without a key has one";
       break;
   }
@@ -218,7 +224,7 @@ absl::Status CheckFields(FrameType type, std::span<const std::byte> head) {
       return Broken(absl::StrCat("a field of kind ", prefix.kind, " in a frame of type ",
                                  static_cast<int>(type)));
     }
-    const uint32_t bit = 1U << prefix.kind;  // kinds that are allowed anywhere are below 7
+    const uint32_t bit = 1U << prefix.kind;  // kinds that are allowed anywhere are below 8
     if (allowed == Allowed::kOnce && (seen & bit) != 0) {
       return Broken(absl::StrCat("a second field of kind ", prefix.kind));
     }

@@ -26,6 +26,8 @@ enum class FrameType : uint8_t {
   kPing = 5,
   kPong = 6,
   kGoAway = 7,
+  kOffers = 8,
+  kProbe = 9,
 };
 
 // REPLY: the server promises that the handler never saw this call.
@@ -33,6 +35,9 @@ inline constexpr uint8_t kFlagNotRun = 1;
 
 inline constexpr uint64_t kHelloMagic = 0x314c4c4143524146;  // "FARCALL1"
 inline constexpr uint16_t kProtocolVersion = 1;
+
+// Of a PROBE, whose body is sent back as it came.
+inline constexpr uint64_t kMaxProbeBytes = uint64_t{1} << 20;
 
 struct FrameHeader {
   FrameType type = FrameType::kPing;
@@ -69,6 +74,7 @@ enum class FieldKind : uint8_t {
   kLimits = 4,
   kOffer = 5,
   kAuthentication = 6,
+  kToken = 7,
 };
 
 struct Field {

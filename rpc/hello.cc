@@ -46,6 +46,9 @@ absl::StatusOr<Head> EncodeHello(const Hello& hello, BufferPool& pool) {
   if (added.ok() && !hello.authentication.empty()) {
     added = head.Add({FieldKind::kAuthentication, {}, hello.authentication});
   }
+  if (added.ok() && !hello.token.empty()) {
+    added = head.Add({FieldKind::kToken, {}, hello.token});
+  }
   if (!added.ok()) return added;
   return head.Finish(
       {.type = FrameType::kHello,
@@ -78,6 +81,13 @@ absl::StatusOr<Hello> DecodeHello(const FrameHeader& header, std::span<const std
         break;
       case FieldKind::kAuthentication:
         hello.authentication = field.value;
+        break;
+      case FieldKind::kToken:
+        if (field.value.empty() || field.value.size() > kMaxTokenBytes) {
+          return absl::InvalidArgumentError(absl::StrCat("HELLO: a token of ", field.value.size(),
+                                                         " bytes; it has 1 to ", kMaxTokenBytes));
+        }
+        hello.token = field.value;
         break;
       default:
         break;

@@ -14,6 +14,12 @@
 
 namespace farcall {
 
+// Bits of Hello::features. A server: it has other paths, and answers who asks for them by OFFERS.
+inline constexpr uint64_t kFeatureOffers = 1;
+
+// Of the token of an offer.
+inline constexpr size_t kMaxTokenBytes = 64;
+
 struct Hello {
   uint16_t min_version = kProtocolVersion;
   uint16_t max_version = kProtocolVersion;
@@ -24,12 +30,14 @@ struct Hello {
   // Opaque to rpc: other ways to reach this peer, by name, and what proves who it is.
   std::vector<std::pair<std::string, std::string>> offers;
   std::string authentication;
+  std::string token;  // of an offer of the peer's, by which this connection came; empty: of none
 };
 
 absl::StatusOr<Head> EncodeHello(const Hello& hello, BufferPool& pool);
 
 // Reads a HELLO whose header and fields were checked. INVALID_ARGUMENT: not a HELLO of Farcall,
-// limits missing or absurd. FAILED_PRECONDITION: no version in common (says both ranges).
+// limits missing or absurd, a token that is too long. FAILED_PRECONDITION: no version in common
+// (says both ranges).
 absl::StatusOr<Hello> DecodeHello(const FrameHeader& header, std::span<const std::byte> head);
 
 }  // namespace farcall

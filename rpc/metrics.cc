@@ -177,6 +177,17 @@ void AppendDetails(const std::vector<MethodStats>& methods,
   of_pools.AppendTo(text);
 }
 
+// Of a channel that has a choice.
+void AppendPaths(const PathReport& paths, std::string& text) {
+  if (paths.in_use.empty() && paths.better.empty()) return;
+  absl::StrAppend(&text, "path  in_use=", Word(paths.in_use), "  ", Seconds("age", paths.age),
+                  "  changes=", paths.changes, "\n");
+  for (const PathReport::Unused& unused : paths.better) {
+    absl::StrAppend(&text, "path  not_used=", Word(unused.name), "  reason=", Quoted(unused.reason),
+                    "\n");
+  }
+}
+
 }  // namespace
 
 std::string Describe(const CountsByStatus& counts) {
@@ -231,6 +242,7 @@ std::string Dump(const ChannelMetrics& metrics) {
     absl::StrAppend(&text, "  last_error=", Quoted(metrics.last_error));
   }
   text += '\n';
+  AppendPaths(metrics.paths, text);
   AppendDetails(metrics.methods, metrics.connections, metrics.closed, metrics.pools, Side::kChannel,
                 text);
   return text;

@@ -61,6 +61,7 @@ class ServerLoop final : private Timer {
   ~ServerLoop() override;
 
   EventLoop& loop() const { return *loop_; }
+  const std::shared_ptr<EventLoop>& shared_loop() const { return loop_; }
   ServerShared& shared() const { return shared_; }
   // Any thread reads it.
   const ServerTally& tally() const { return tally_; }

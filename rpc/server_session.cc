@@ -56,10 +56,73 @@ ServerSession::ServerSession(ServerLoop& home, std::unique_ptr<Connection> conne
   peer_->transport = connection_info().transport;
 }
 
+ServerSession::~ServerSession() {
+  if (anchor_ != nullptr) *anchor_ = nullptr;
+  LeavePaths();
+}
+
+void ServerSession::EnterPaths() {
+  const std::string& token = peer_hello().token;
+  PathHost* const host = connection().path_host().get();
+  if (host == nullptr) {
+    if (token.empty()) return;
+    return End(absl::FailedPreconditionError("this address offers no paths and knows no tokens"));
+  }
+  anchor_ = std::make_shared<ServerSession*>(this);
+  auto end = [loop = home_.shared_loop(), anchor = anchor_](const absl::Status& reason) {
+    loop->Post([anchor, reason] {
+      if (*anchor != nullptr) (*anchor)->End(reason);
+    });
+  };
+  const absl::StatusOr<uint64_t> entered =
+      host->Enter(connection_info(), token, std::move(end), loop().now());
+  if (!entered.ok()) return End(entered.status());
+  path_id_ = *entered;
+  in_paths_ = true;
+}
+
+void ServerSession::LeavePaths() {
+  if (std::exchange(in_paths_, false)) connection().path_host()->Leave(path_id_);
+}
+
+void ServerSession::OnOffers(const Head& head) {
+  if (head.size() != kFrameHeaderBytes) {
+    Violation("offers from the side that calls").IgnoreError();
+    return;
+  }
+  HeadBuilder answer(*connection().pool());
+  if (in_paths_) {
+    for (const PathOffer& offer :
+         connection().path_host()->Offer(path_id_, connection_info(), loop().now())) {
+      if (!answer.Add({FieldKind::kOffer, offer.name, offer.value}).ok()) break;
+    }
+  }
+  Message message;
+  message.head = answer.Finish({.type = FrameType::kOffers});
+  SendAnswer(std::move(message));
+}
+
+absl::Status ServerSession::AdmitProbe() {
+  if (!in_paths_ || !connection().path_host()->IsPath(path_id_)) {
+    return Violation("a PROBE on a connection that came by no offer");
+  }
+  if (std::exchange(probe_coming_, true) || unread_bytes() > kMaxProbeBytes) {
+    return Violation("a PROBE before the last one was through");
+  }
+  return absl::OkStatus();
+}
+
+void ServerSession::OnProbe(const FrameHeader& header, Message&& probe) {
+  probe_coming_ = false;
+  EncodeHeader(header, probe.head.Resize(kFrameHeaderBytes).data());
+  SendAnswer(std::move(probe));
+}
+
 void ServerSession::OnReady() {
   // No handler has seen peer_ yet: calls come after HELLO.
   peer_->authentication = peer_hello().authentication;
-  if (home_.shared().draining.load(std::memory_order_relaxed)) Drain();
+  EnterPaths();
+  if (ready() && home_.shared().draining.load(std::memory_order_relaxed)) Drain();
 }
 
 void ServerSession::Drain() {
@@ -74,7 +137,8 @@ void ServerSession::Drain() {
 
 void ServerSession::EndIfIdle() {
   if (FARCALL_PLANTED(kDrainForgetsIdlePeers)) return;
-  const bool idle = calls_.empty() && unread_bytes() == 0;
+  const bool carried_on = in_paths_ && connection().path_host()->Paths(path_id_) > 0;
+  const bool idle = calls_.empty() && unread_bytes() == 0 && !carried_on;
   if (idle && was_idle_) End(absl::UnavailableError("the server is shutting down"));
   was_idle_ = idle;
 }
@@ -395,6 +459,7 @@ void ServerSession::OnEnded(const absl::Status& status) {
   }
   ServerTally& counts = home_.tally();
   ++Of(greeted() ? counts.connections_closed : counts.handshakes_failed, status.code());
+  LeavePaths();
   Orphan();
   home_.Forget(*peer_);
   home_.Bury(*this);

@@ -15,6 +15,7 @@ namespace farcall {
 class ServerSession final : public Session {
  public:
   ServerSession(ServerLoop& home, std::unique_ptr<Connection> connection, SessionOptions options);
+  ~ServerSession() override;
 
   // Tells the peer that no new calls are taken; the connection ends when the peer closes it.
   void Drain();
@@ -44,8 +45,15 @@ class ServerSession final : public Session {
   void OnAbandoned(Ticket ticket, absl::Status status) override;
   void OnCancel(uint64_t call) override;
   bool OnAnswerUnsent(const SendResult& unsent) override;
+  void OnOffers(const Head& head) override;
+  absl::Status AdmitProbe() override;
+  void OnProbe(const FrameHeader& header, Message&& probe) override;
   void OnDraining() override {}  // a caller that drains just makes no more calls
   void OnEnded(const absl::Status& status) override;
+
+  // Where its listener has other paths: has the host know this session, or ends it.
+  void EnterPaths();
+  void LeavePaths();
 
   // Not OK: the call is not to be; the peer was told. Else `call` is it, not listed yet.
   absl::Status Take(Ticket ticket, const FrameHeader& header, MessageSizes sizes,
@@ -78,6 +86,12 @@ class ServerSession final : public Session {
   // The ids of calls whose payload is large and on its way, or was given up here and not yet there.
   absl::flat_hash_map<Ticket, uint64_t> large_;
   bool was_idle_ = false;  // at the last EndIfIdle
+
+  // For whoever ends this session from another loop: null once it is gone. Its own loop's.
+  std::shared_ptr<ServerSession*> anchor_;
+  uint64_t path_id_ = 0;  // with the connection's path host
+  bool in_paths_ = false;
+  bool probe_coming_ = false;  // announced, and not whole
 };
 
 }  // namespace farcall

@@ -73,6 +73,8 @@ void Session::Start() {
   hello.max_attachment_bytes = options_.limits.max_attachment_bytes;
   hello.max_calls_in_flight = options_.limits.max_calls_in_flight;
   hello.authentication = options_.authentication;
+  hello.token = options_.token;
+  if (connection_->path_host() != nullptr) hello.features |= kFeatureOffers;
   connection_->Start(*this);
   last_heard_ = loop_.now();
   absl::StatusOr<Head> head = EncodeHello(hello, *connection_->pool());
@@ -157,8 +159,20 @@ absl::Status Session::Check(std::span<const std::byte> head, MessageSizes sizes,
   if (type == FrameType::kHello && std::exchange(hello_seen_, true)) {
     return Violation("a second HELLO");
   }
+  if (type == FrameType::kProbe) return CheckProbe(sizes);
   if (sizes.body != 0 || sizes.attachment != 0) return Violation("a payload on a control frame");
   return absl::OkStatus();
+}
+
+absl::Status Session::CheckProbe(MessageSizes sizes) {
+  if (sizes.attachment != 0) return Violation("an attachment on a PROBE");
+  if (sizes.body > kMaxProbeBytes) {
+    return Violation(
+        absl::StrCat("a PROBE of ", sizes.body, " bytes; the limit is ", kMaxProbeBytes));
+  }
+  absl::Status admitted = AdmitProbe();
+  if (admitted.ok()) probe_since_ = loop_.now();
+  return admitted;
 }
 
 Admission Session::Admit(Ticket ticket, std::span<const std::byte> head, MessageSizes sizes) {
@@ -181,7 +195,7 @@ void Session::OnMessage(Ticket /*ticket*/, Message&& message) {
     FARCALL_PROBE(kWhole);
     return OnCall(header, std::move(message));
   }
-  OnControl(header, message.head);
+  OnControl(header, std::move(message));
 }
 
 void Session::OnWhole(Ticket ticket, Message&& message) {
@@ -194,19 +208,24 @@ void Session::OnWhole(Ticket ticket, Message&& message) {
     FARCALL_PROBE(kWhole);
     return OnWholeCall(ticket, header, std::move(message));
   }
-  OnControl(header, message.head);
+  OnControl(header, std::move(message));
 }
 
-void Session::OnControl(const FrameHeader& header, const Head& head) {
+void Session::OnControl(const FrameHeader& header, Message&& message) {
   switch (header.type) {
     case FrameType::kCancel:
       return OnCancel(header.call);
     case FrameType::kPing:
       return SendControl({.type = FrameType::kPong, .call = header.call});
     case FrameType::kHello:
-      return OnHello(header, head);
+      return OnHello(header, message.head);
     case FrameType::kGoAway:
-      return OnGoAway(header, head);
+      return OnGoAway(header, message.head);
+    case FrameType::kOffers:
+      return OnOffers(message.head);
+    case FrameType::kProbe:
+      probe_since_ = {};
+      return OnProbe(header, std::move(message));
     case FrameType::kPong:
     case FrameType::kRequest:
     case FrameType::kReply:
@@ -274,6 +293,12 @@ void Session::OnTimer() {
         absl::StrCat(peer_address_, " does not read: ", uint64_t{unread_answers_}, " answers (",
                      uint64_t{unread_bytes_}, " bytes) wait for it, and it took nothing for ",
                      Seconds(now - takes_nothing_since_), " s (keepalive.stall_timeout)")));
+    return;
+  }
+  if (probe_since_ != TimePoint() && now - probe_since_ >= options_.keepalive.stall_timeout) {
+    End(absl::UnavailableError(absl::StrCat("a PROBE of ", peer_address_, " is not whole after ",
+                                            Seconds(now - probe_since_),
+                                            " s (keepalive.stall_timeout)")));
     return;
   }
   const TimePoint quiet_until = After(last_heard_, options_.keepalive.ping_after);

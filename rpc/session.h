@@ -1,9 +1,9 @@
 // Session: one peer on one connection, whichever side called whom.
 //
 // It says and checks HELLO, validates every frame before anybody acts on it, answers and sends
-// PING, passes GOAWAY on, and ends the connection of a peer that breaks the rules. What calls mean
-// is the business of the two sides that derive from it: ClientSession and ServerSession. Belongs to
-// its loop's driver.
+// PING, passes GOAWAY, OFFERS and PROBE on, and ends the connection of a peer that breaks the
+// rules. What calls mean is the business of the two sides that derive from it: ClientSession and
+// ServerSession. Belongs to its loop's driver.
 
 #ifndef FARCALL_RPC_SESSION_H_
 #define FARCALL_RPC_SESSION_H_
@@ -29,6 +29,7 @@ struct SessionOptions {
   MessageLimits limits = {};
   KeepaliveOptions keepalive = {};
   std::string authentication = {};  // opaque, told in HELLO
+  std::string token = {};           // likewise: of an offer; empty: none
   // Where the session is listed from its making until its end; outlives it. nullptr: nowhere.
   ConnectionList* list = nullptr;
 };
@@ -72,6 +73,12 @@ class Session : private Receiver, private Timer {
   virtual void OnCancel(uint64_t call) = 0;
   // There is no room for what SendAnswer was given. True: something smaller was said instead.
   virtual bool OnAnswerUnsent(const SendResult& /*unsent*/) { return false; }
+  // OFFERS came; its fields are well-formed.
+  virtual void OnOffers(const Head& head) = 0;
+  // A PROBE of a fit size was announced. Not OK: it is not to be, the peer was told.
+  virtual absl::Status AdmitProbe() = 0;
+  // It is whole.
+  virtual void OnProbe(const FrameHeader& header, Message&& probe) = 0;
   // The peer takes no new calls.
   virtual void OnDraining() = 0;
   // The connection is gone; the last callback. The session must not be destroyed inside it.
@@ -104,7 +111,8 @@ class Session : private Receiver, private Timer {
   void OnTimer() final;
 
   absl::Status Check(std::span<const std::byte> head, MessageSizes sizes, FrameHeader& header);
-  void OnControl(const FrameHeader& header, const Head& head);
+  absl::Status CheckProbe(MessageSizes sizes);
+  void OnControl(const FrameHeader& header, Message&& message);
   void OnHello(const FrameHeader& header, const Head& head);
   void OnGoAway(const FrameHeader& header, const Head& head);
   bool TakesNothing(TimePoint now, uint64_t bytes_sent);
@@ -129,6 +137,7 @@ class Session : private Receiver, private Timer {
   uint64_t bytes_at_ping_ = 0;
   uint64_t sent_at_look_ = 0;  // bytes, when it was last looked whether the peer reads
   TimePoint takes_nothing_since_{};
+  TimePoint probe_since_{};  // when the PROBE was announced that is not whole yet
   bool hello_seen_ = false;
   bool ready_ = false;
   bool ending_ = false;

@@ -34,6 +34,7 @@
 #include "farcall/rpc/clock.h"
 #include "farcall/rpc/endpoint.h"
 #include "farcall/rpc/message.h"
+#include "farcall/rpc/path.h"
 #include "farcall/rpc/tally.h"
 
 namespace farcall {
@@ -149,6 +150,14 @@ class Connection {
   virtual void Close(absl::Status status) = 0;
   // Any thread, while the connection is not being destroyed.
   virtual ConnectionInfo info() const = 0;
+
+  // What a listener with other paths leaves with a connection before its acceptor gets it; none:
+  // there are no others.
+  void SetPathHost(std::shared_ptr<PathHost> host) { path_host_ = std::move(host); }
+  const std::shared_ptr<PathHost>& path_host() const { return path_host_; }
+
+ private:
+  std::shared_ptr<PathHost> path_host_;
 };
 
 // Limits that a transport enforces itself, below the session's own.
@@ -203,6 +212,9 @@ class Transport {
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& endpoint,
                                                            std::vector<EventLoop*> loops,
                                                            Acceptor acceptor) = 0;
+  // For one channel that connects by this transport: how it finds better paths. nullptr: there are
+  // none. Any thread.
+  virtual std::unique_ptr<PathSelector> MakePathSelector() { return nullptr; }
   // The pools that its connections share, for whoever looks after memory. Any thread.
   virtual std::vector<std::shared_ptr<BufferPool>> pools() const { return {}; }
 };

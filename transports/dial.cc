@@ -7,15 +7,14 @@
 namespace farcall {
 namespace {
 
-enum class Kind { kTcp, kLoopback, kShm, kRdma, kUnknown };
+enum class Kind { kTcp, kLoopback, kShm, kRdma, kAuto, kUnknown };
 
 Kind KindOf(const Endpoint& endpoint) {
-  if (endpoint.scheme == "tcp" || endpoint.scheme == "unix" || endpoint.scheme == "auto") {
-    return Kind::kTcp;
-  }
+  if (endpoint.scheme == "tcp" || endpoint.scheme == "unix") return Kind::kTcp;
   if (endpoint.scheme == "loopback") return Kind::kLoopback;
   if (endpoint.scheme == "shm") return Kind::kShm;
   if (endpoint.scheme == "rdma") return Kind::kRdma;
+  if (endpoint.scheme == "auto") return Kind::kAuto;
   return Kind::kUnknown;
 }
 
@@ -26,9 +25,9 @@ absl::Status NotServed(const Endpoint& endpoint) {
                    "auto://"));
 }
 
-// Until other paths exist, the best path to a host is TCP.
-Endpoint Resolved(Endpoint endpoint) {
-  if (endpoint.scheme == "auto") endpoint.scheme = "tcp";
+// auto:// is reached by TCP first.
+Endpoint OverTcp(Endpoint endpoint) {
+  endpoint.scheme = "tcp";
   return endpoint;
 }
 
@@ -37,6 +36,8 @@ absl::Status Check(const Endpoint& endpoint, const verbs::VerbsOptions& adapter)
   switch (KindOf(endpoint)) {
     case Kind::kTcp:
       return CheckTcpEndpoint(endpoint);
+    case Kind::kAuto:
+      return CheckTcpEndpoint(OverTcp(endpoint));
     case Kind::kShm:
       return CheckShmEndpoint(endpoint);
     case Kind::kRdma:
@@ -50,16 +51,15 @@ absl::StatusOr<Channel> DialThrough(const absl::StatusOr<std::shared_ptr<Transpo
                                     const Endpoint& endpoint, ChannelOptions options,
                                     const verbs::VerbsOptions& adapter) {
   if (!transport.ok()) return transport.status();
-  const Endpoint resolved = Resolved(endpoint);
-  if (absl::Status checked = Check(resolved, adapter); !checked.ok()) return checked;
-  return Channel::Create(*transport, resolved, std::move(options));
+  if (absl::Status checked = Check(endpoint, adapter); !checked.ok()) return checked;
+  return Channel::Create(*transport, endpoint, std::move(options));
 }
 
 absl::StatusOr<Endpoint> ListenThrough(Server& server,
                                        const absl::StatusOr<std::shared_ptr<Transport>>& transport,
                                        const Endpoint& endpoint) {
   if (!transport.ok()) return transport.status();
-  return server.Listen(*transport, Resolved(endpoint));
+  return server.Listen(*transport, endpoint);
 }
 
 }  // namespace
@@ -70,6 +70,8 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
   static const auto* loopback = new std::shared_ptr<Transport>(MakeLoopbackTransport());
   static const auto* shm = new std::shared_ptr<Transport>(MakeShmTransport());
   static const auto* rdma = new std::shared_ptr<Transport>(MakeVerbsTransport());
+  static const auto* best =
+      new std::shared_ptr<Transport>(MakeAutoTransport({.tcp = *tcp, .shm = *shm, .rdma = *rdma}));
   switch (KindOf(endpoint)) {
     case Kind::kTcp:
       return *tcp;
@@ -79,6 +81,8 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
       return *shm;
     case Kind::kRdma:
       return *rdma;
+    case Kind::kAuto:
+      return *best;
     default:
       return NotServed(endpoint);
   }
@@ -95,6 +99,12 @@ absl::StatusOr<std::shared_ptr<Transport>> TransportFor(const Endpoint& endpoint
       return MakeShmTransport(options.shm);
     case Kind::kRdma:
       return MakeVerbsTransport(options.rdma);
+    case Kind::kAuto:
+      return MakeAutoTransport(
+          {.tcp = MakeTcpTransport(options.tcp),
+           .shm = options.auto_paths.shm ? MakeShmTransport(options.shm) : nullptr,
+           .rdma = options.auto_paths.rdma ? MakeVerbsTransport(options.rdma) : nullptr,
+           .rdma_host = options.auto_paths.rdma_host});
     default:
       return NotServed(endpoint);
   }

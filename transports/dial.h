@@ -5,7 +5,9 @@
 //   rdma://host:port     an RDMA adapter and nothing else: fails, in words, where there is none
 //   shm://name           shared memory between processes of one host and user (the software NIC)
 //   loopback://name      in this process, no wire
-//   auto://host:port     the best path there is to host; today that is TCP
+//   auto://host:port     the best path there is to host: TCP first, and shared memory (same host)
+//   or
+//                        RDMA beside it once they work; Channel::info() says which, and why
 //
 // The only library file that sees every transport. A program that wants one of them only can pass
 // it to Channel and Server::Listen itself.
@@ -14,6 +16,7 @@
 #define FARCALL_TRANSPORTS_DIAL_H_
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -21,6 +24,7 @@
 #include "farcall/rpc/endpoint.h"
 #include "farcall/rpc/server.h"
 #include "farcall/rpc/transport.h"
+#include "farcall/transports/auto/auto.h"
 #include "farcall/transports/loopback/loopback.h"
 #include "farcall/transports/rdma/shm.h"
 #include "farcall/transports/rdma/verbs_transport.h"
@@ -28,12 +32,20 @@
 
 namespace farcall {
 
-// Options of the transports, each used where its scheme is.
+// What auto:// uses beside TCP, and offers.
+struct AutoPathOptions {
+  bool shm = true;
+  bool rdma = true;
+  std::string rdma_host = {};  // AutoOptions::rdma_host
+};
+
+// Options of the transports, each used where its scheme is, or auto.
 struct TransportOptions {
-  TcpOptions tcp = {};  // tcp, unix, auto
+  TcpOptions tcp = {};  // tcp, unix
   LoopbackOptions loopback = {};
   ShmOptions shm = {};
   VerbsTransportOptions rdma = {};
+  AutoPathOptions auto_paths = {};
 };
 
 // The transport that serves the endpoint's scheme. Without options it is one of the process, with

@@ -262,6 +262,28 @@ absl::StatusOr<ProbeStep> Prober::Refused(const char* name, size_t bytes) {
   return step;
 }
 
+// Which path the calls of a channel would go by, and why each better one is none for them.
+absl::StatusOr<ProbeStep> ChoosePath(const Endpoint& endpoint, Duration step) {
+  const TimePoint start = Clock::Steady().Now();
+  absl::StatusOr<Channel> channel = Dial(endpoint.ToString());
+  if (!channel.ok()) return channel.status();
+  PathReport paths = channel->metrics().paths;
+  while (paths.in_use.empty() || paths.looking) {
+    if (Clock::Steady().Now() - start > step) {
+      return absl::DeadlineExceededError(
+          "no path was chosen in time; calls go by TCP until one is");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    paths = channel->metrics().paths;
+  }
+  ProbeStep made{"path", true, absl::StrCat("calls go by ", paths.in_use),
+                 MicrosecondsSince(start)};
+  for (const PathReport::Unused& unused : paths.better) {
+    absl::StrAppend(&made.text, "; not by ", unused.name, ": ", Printable(unused.reason));
+  }
+  return made;
+}
+
 }  // namespace
 
 std::vector<ProbeStep> Probe(const Endpoint& endpoint, Duration step) {
@@ -271,20 +293,19 @@ std::vector<ProbeStep> Probe(const Endpoint& endpoint, Duration step) {
                                                    {"PING", &Prober::Ping},
                                                    {"8 KiB", &Prober::Small},
                                                    {"1 MiB", &Prober::Large}};
-  // Until auto:// has other paths than TCP, this is what it does first, and all that is tried.
-  Endpoint resolved = endpoint;
-  if (resolved.scheme == "auto") resolved.scheme = "tcp";
-  Prober prober(resolved, step);
   std::vector<ProbeStep> steps;
-  for (const auto& [name, run] : kSteps) {
-    absl::StatusOr<ProbeStep> made = (prober.*run)();
-    if (made.ok()) {
-      steps.push_back(*std::move(made));
-      continue;
+  const auto keep = [&steps](const char* name, absl::StatusOr<ProbeStep> made) {
+    steps.push_back(made.ok() ? *std::move(made)
+                              : ProbeStep{name, false, std::string(made.status().message()), 0});
+    return steps.back().ok;
+  };
+  {
+    Prober prober(endpoint, step);
+    for (const auto& [name, run] : kSteps) {
+      if (!keep(name, (prober.*run)())) return steps;
     }
-    steps.push_back({name, false, std::string(made.status().message()), 0});
-    break;
   }
+  if (endpoint.scheme == "auto") keep("path", ChoosePath(endpoint, step));
   return steps;
 }
 

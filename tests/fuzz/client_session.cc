@@ -39,7 +39,7 @@ constexpr uint8_t kWaitForReady = 1;
 constexpr uint8_t kWithAttachment = 2;
 
 // Connects when the script says so.
-class Switchboard final : public Transport {
+class Switchboard final : public Transport, public std::enable_shared_from_this<Switchboard> {
  public:
   std::unique_ptr<PendingConnect> Connect(EventLoop& /*loop*/, const Endpoint& /*endpoint*/,
                                           TimePoint /*deadline*/, ConnectDone done) override {
@@ -55,6 +55,11 @@ class Switchboard final : public Transport {
     return absl::UnimplementedError("");
   }
 
+  // One path, "fast", as soon as it is offered.
+  std::unique_ptr<PathSelector> MakePathSelector() override {
+    return std::make_unique<Fast>(*this);
+  }
+
   bool asked() const { return attempt_ != nullptr; }
   void Answer(absl::StatusOr<std::unique_ptr<Connection>> connection) {
     attempt_ = nullptr;
@@ -62,6 +67,24 @@ class Switchboard final : public Transport {
   }
 
  private:
+  class Fast final : public PathSelector {
+   public:
+    explicit Fast(Switchboard& board) : board_(board) {}
+    std::vector<PathCandidate> Select(const std::vector<PathOffer>& offers) override {
+      PathCandidate candidate;
+      candidate.name = "fast";
+      candidate.unusable = absl::UnavailableError("not offered");
+      for (const PathOffer& offer : offers) {
+        if (offer.name == "fast") candidate.unusable = absl::OkStatus();
+      }
+      candidate.transport = board_.shared_from_this();
+      candidate.token = "token";
+      return {candidate};
+    }
+
+   private:
+    Switchboard& board_;
+  };
   struct Attempt final : PendingConnect {
     explicit Attempt(Switchboard& owner) : board(owner) {}
     ~Attempt() override {
@@ -88,6 +111,7 @@ struct Line {
   std::shared_ptr<Wire> wire;
   std::vector<uint64_t> ids;         // of the requests that were heard
   std::map<uint64_t, Asked*> calls;  // by id
+  std::string probe;                 // the body of the last PROBE that was heard
 };
 
 class Stage {
@@ -264,6 +288,10 @@ class Stage {
         call->second->not_run |= (header->flags & kFlagNotRun) != 0;
       }
     }
+    // A script cannot know what it was asked; odd ones are liars.
+    if (header.ok() && header->type == FrameType::kProbe && header->call % 2 == 0) {
+      message.body = TightBuffer(line.probe);
+    }
     wire_says_hello_ |= header.ok() && header->type == FrameType::kHello;
     line.wire->Say(std::move(message), later);
   }
@@ -278,6 +306,9 @@ class Stage {
         line.calls[header.call] = &asked_.at(request->number() - 1);
         break;
       }
+      case FrameType::kProbe:
+        line.probe = std::string(message.body.view());
+        break;
       case FrameType::kCancel:
         FUZZ_CHECK(line.calls.contains(header.call));
         break;
@@ -311,10 +342,20 @@ Script& PutAsk(Script& script, uint16_t timeout_ms, uint8_t flags, std::string_v
 }
 
 // One connection, and its server's HELLO.
-Script Greeting(uint8_t calls_in_flight = 2) {
+Script Greeting(uint8_t calls_in_flight = 2, uint8_t features = 0) {
   Script script;
   script.Byte(kTurn).Byte(kConnect);
-  PutHello(script.Byte(kSay).Byte(0), calls_in_flight);
+  PutHello(script.Byte(kSay).Byte(0), calls_in_flight, features);
+  return script;
+}
+
+// A path that is in use, on the second line.
+Script Upgraded() {
+  Script script = Greeting(2, kFeatureOffers);
+  PutOffers(script.Byte(kSay).Byte(0), {"fast"}).Byte(kTurn).Byte(kConnect);
+  PutHello(script.Byte(kSay).Byte(1), 2).Byte(kTurn).Byte(kLeave).Byte(1);
+  PutProbe(script.Byte(kSay).Byte(1), 0, "").Byte(kTurn).Byte(kLeave).Byte(1);
+  PutProbe(script.Byte(kSay).Byte(1), 0, "").Byte(kTurn);
   return script;
 }
 
@@ -359,12 +400,29 @@ std::vector<std::string> Seeds() {
   PutAsk(no_way, 1000, kWaitForReady, "next");
   no_way.Byte(kCancel).Byte(0).Byte(kCut).Byte(0).Byte(kTurn);
 
+  Script path = Upgraded();
+  PutAsk(path, 1000, 0, "by the path").Byte(kLeave).Byte(1);
+  PutReply(path.Byte(kSay).Byte(1), 0, 0, 0);
+  PutAsk(path, 1000, 0, "lost").Byte(kLeave).Byte(1).Byte(kCut).Byte(1).Byte(kTurn);
+  PutAsk(path, 1000, 0, "by the first").Byte(kLeave).Byte(0);
+  path.Byte(kPass).Put(uint16_t{200}).Byte(kTurn);
+  Script together = Upgraded();
+  PutAsk(together, 1000, 0, "lost").Byte(kLeave).Byte(1).Byte(kCut).Byte(0).Byte(kTurn);
+  Script half = Greeting(2, kFeatureOffers);
+  PutOffers(half.Byte(kSay).Byte(0), {"fast"}).Byte(kTurn).Byte(kConnect);
+  PutHello(half.Byte(kSay).Byte(1), 2).Byte(kTurn);
+  PutProbe(half.Byte(kSay).Byte(1), 1, "a lie").Byte(kTurn).Byte(kDropChannel).Byte(kTurn);
+  Script unasked = Greeting(2, kFeatureOffers);
+  PutOffers(unasked.Byte(kSay).Byte(0), {}).Byte(kTurn);
+  PutOffers(unasked.Byte(kSay).Byte(0), {"fast"});
+
   Script wrong = Greeting();
   PutControl(wrong.Byte(kSay).Byte(0), FrameType::kCancel, 1);
   Script noise;
   PutNoise(noise.Byte(kTurn).Byte(kConnect).Byte(kSay).Byte(0), "HTTP/1.1 400 Bad Request");
   return {answered.text(), given_up.text(), lost.text(),  refused.text(),
-          draining.text(), no_way.text(),   wrong.text(), noise.text()};
+          draining.text(), no_way.text(),   path.text(),  together.text(),
+          half.text(),     unasked.text(),  wrong.text(), noise.text()};
 }
 
 void Run(Input input) { Stage().Play(input); }

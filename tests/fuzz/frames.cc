@@ -23,12 +23,13 @@ std::string TakeHello(Input& script, BufferPool& pool) {
   }
   hello.features = script.Byte();
   hello.authentication = script.Short();
+  if ((hello.features & kFeatureOffers) != 0) hello.token = script.Short();
   return std::string(AsView(EncodeHello(hello, pool)->bytes()));
 }
 
 // One field of any kind, with lengths that are true.
 std::string TakeField(Input& script) {
-  const uint8_t kind = script.Byte() % 8;
+  const uint8_t kind = script.Byte() % 9;
   const std::string_view key = script.Short(), value = script.Short();
   std::byte prefix[kFieldPrefixBytes];
   StoreLittle(prefix, kind);
@@ -48,7 +49,7 @@ std::string TakeFields(Input& script, std::span<const uint64_t> calls) {
   const uint8_t type = script.Byte(), flags = script.Byte(), status = script.Byte(),
                 call = script.Byte(), method = script.Byte(), stray = script.Byte();
   const auto timeout_ms = script.Take<uint16_t>();
-  header.type = static_cast<FrameType>(type % 9);
+  header.type = static_cast<FrameType>(type % 11);
   header.flags = flags % 3;
   header.status = status % 18;
   header.call = calls.empty() ? call : calls[call % calls.size()];
@@ -58,7 +59,8 @@ std::string TakeFields(Input& script, std::span<const uint64_t> calls) {
     header.method = MethodAt(method);
     header.timeout_ns = uint64_t{timeout_ms} * 1'000'000;
   }
-  if (header.type == FrameType::kGoAway && stray == kNoStrayFields) header.call = 0;
+  const bool has_call = header.type != FrameType::kGoAway && header.type != FrameType::kOffers;
+  if (!has_call && stray == kNoStrayFields) header.call = 0;
   std::byte bytes[kFrameHeaderBytes];
   EncodeHeader(header, bytes);
   std::string head(AsView(bytes));
@@ -108,9 +110,12 @@ Message TakeMessage(Input& script, const std::shared_ptr<BufferPool>& pool,
   return message;
 }
 
-Script& PutHello(Script& script, uint8_t calls_in_flight) {
+Script& PutHello(Script& script, uint8_t calls_in_flight, uint8_t features,
+                 std::string_view token) {
   script.Byte(kHello).Byte(calls_in_flight).Put(uint16_t{60000}).Put(uint16_t{60000});
-  return PutNoPayload(script.Byte(0).Byte(0).Short("token"));
+  script.Byte(0).Byte(features).Short("token");
+  if ((features & kFeatureOffers) != 0) script.Short(token);
+  return PutNoPayload(script);
 }
 
 Script& PutRequest(Script& script, uint8_t call, uint8_t method, std::string_view text) {
@@ -130,6 +135,19 @@ Script& PutReply(Script& script, uint8_t which, uint8_t status, uint8_t flags) {
 
 Script& PutControl(Script& script, FrameType type, uint8_t call, uint8_t status) {
   return PutNoPayload(PutFields(script, type, 0, status, call, 0).Byte(0));
+}
+
+Script& PutOffers(Script& script, const std::vector<std::string>& names) {
+  PutFields(script, FrameType::kOffers, 0, 0, 0, 0).Byte(names.size());
+  for (const std::string& name : names) {
+    script.Byte(static_cast<uint8_t>(FieldKind::kOffer)).Short(name).Short("value");
+  }
+  return PutNoPayload(script);
+}
+
+Script& PutProbe(Script& script, uint8_t call, std::string_view body) {
+  PutFields(script, FrameType::kProbe, 0, 0, call, 0).Byte(0).Byte(kBytes);
+  return script.Put(static_cast<uint16_t>(body.size())).Bytes(body).Byte(0);
 }
 
 Script& PutNoise(Script& script, std::string_view head) {

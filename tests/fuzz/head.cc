@@ -84,6 +84,7 @@ void CheckHello(const FrameHeader& header, std::span<const std::byte> head) {
   FUZZ_CHECK(again->features == hello->features);
   FUZZ_CHECK(again->offers == hello->offers);
   FUZZ_CHECK(again->authentication == hello->authentication);
+  FUZZ_CHECK(again->token == hello->token);
 }
 
 std::string Seed(const FrameHeader& header, const std::vector<Field>& fields = {}) {
@@ -103,6 +104,7 @@ std::vector<std::string> Seeds() {
   hello.features = 1;
   hello.offers = {{"rdma", "10.0.0.1:7001"}, {"shm", binary}};
   hello.authentication = "token";
+  hello.token = binary;
   absl::Status status = absl::NotFoundError("no such thing");
   status.SetPayload("a/b", absl::Cord(binary));
   HeadBuilder failed(Pool());
@@ -119,6 +121,10 @@ std::vector<std::string> Seeds() {
       Seed({.type = FrameType::kCancel, .call = 7}),
       Seed({.type = FrameType::kPing, .call = 1}),
       Seed({.type = FrameType::kPong, .call = 1}),
+      Seed({.type = FrameType::kOffers}),
+      Seed({.type = FrameType::kOffers},
+           {{FieldKind::kOffer, "shm", binary}, {FieldKind::kOffer, "rdma", "x"}}),
+      Seed({.type = FrameType::kProbe, .call = 7}),
       Seed({.type = FrameType::kGoAway, .status = 14}, {{FieldKind::kStatusMessage, "", "bye"}}),
       Seed({.type = FrameType::kReply}, std::vector<Field>(64, {FieldKind::kMetadata, "k", ""})),
   };

@@ -84,6 +84,30 @@ class SubjectImpl {
   std::list<asio::steady_timer*> waiting_;
 };
 
+// Takes every token; nothing is beside anything.
+class Book final : public PathHost {
+ public:
+  absl::StatusOr<uint64_t> Enter(const ConnectionInfo& /*over*/, std::string_view token,
+                                 EndPath /*end*/, TimePoint /*now*/) override {
+    if (token == "bad") return absl::PermissionDeniedError("a bad token");
+    is_path_ = !token.empty();
+    ++present;
+    return 1;
+  }
+  std::vector<PathOffer> Offer(uint64_t /*session*/, const ConnectionInfo& /*over*/,
+                               TimePoint /*now*/) override {
+    return {{"fast", "value"}};
+  }
+  size_t Paths(uint64_t /*session*/) const override { return 0; }
+  bool IsPath(uint64_t /*session*/) const override { return is_path_; }
+  void Leave(uint64_t /*session*/) override { --present; }
+
+  int present = 0;
+
+ private:
+  bool is_path_ = false;
+};
+
 class Stage {
  public:
   Stage() {
@@ -98,7 +122,11 @@ class Stage {
     wire_->on_overflow = [this](const FrameHeader& header) {
       if (header.type == FrameType::kReply) ++unanswered_[header.call];
     };
-    OnLoop([this] { home_.Accept(wire_->Open()); });
+    OnLoop([this] {
+      std::unique_ptr<Connection> connection = wire_->Open();
+      connection->SetPathHost(book_);
+      home_.Accept(std::move(connection));
+    });
   }
 
   void Play(Input& script) {
@@ -109,6 +137,7 @@ class Stage {
     OnLoop([this] { wire_->Cut(); });
     for (int turns = 0; turns < 10; ++turns) OnLoop([this] { wire_->Turn(); });
     FUZZ_CHECK(shared_.connections_open == 0);
+    FUZZ_CHECK(book_->present == 0);
     FUZZ_CHECK(home_.tally().CallsRunning() == 0);  // those that waited were cancelled
     FUZZ_CHECK(pool_->stats().leased_bytes == 0);
   }
@@ -165,6 +194,8 @@ class Stage {
       greeted_ |= header->type == FrameType::kHello;
       if (header->type == FrameType::kRequest) ++unanswered_[header->call];
       if (header->type == FrameType::kPing) ++pings_[header->call];
+      if (header->type == FrameType::kProbe) ++probes_[header->call];
+      if (header->type == FrameType::kOffers) ++questions_;
     }
     wire_->Say(std::move(message), later);
   }
@@ -184,6 +215,12 @@ class Stage {
       case FrameType::kPong:
         FUZZ_CHECK(greeted_ && pings_[header.call]-- > 0);
         break;
+      case FrameType::kProbe:
+        FUZZ_CHECK(greeted_ && probes_[header.call]-- > 0);
+        break;
+      case FrameType::kOffers:
+        FUZZ_CHECK(greeted_ && questions_-- > 0);
+        break;
       default:
         Fail("a server says no such frame", __FILE__, __LINE__);
     }
@@ -191,6 +228,7 @@ class Stage {
 
   ManualClock clock_;
   const std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
+  const std::shared_ptr<Book> book_ = std::make_shared<Book>();
   const std::shared_ptr<Wire> wire_ = std::make_shared<Wire>(pool_);
   const std::shared_ptr<EventLoop> loop_ = std::make_shared<EventLoop>(
       EventLoopOptions{.mode = ProgressMode::kEvent, .clock = &clock_, .helper_thread = false});
@@ -199,7 +237,8 @@ class Stage {
   ServerShared shared_;
   ServerLoop home_{loop_, shared_};
   bool greeted_ = false;
-  std::map<uint64_t, int> unanswered_, pings_;
+  std::map<uint64_t, int> unanswered_, pings_, probes_;
+  int questions_ = 0;  // OFFERS
 };
 
 constexpr uint8_t kDo = 0, kWait = 1, kObject = 2, kWatch = 3, kNoMethod = 9;
@@ -240,12 +279,23 @@ std::vector<std::string> Seeds() {
   Script draining = Greeting();
   draining.Byte(kDrain);
   PutRequest(draining.Byte(kSay), 1, kDo, "").Byte(kCut).Byte(kTurn);
+  Script asks = Greeting();
+  PutOffers(asks.Byte(kSay), {}).Byte(kTurn);
+  PutOffers(asks.Byte(kSay), {"fast"});
+  Script path;
+  PutHello(path.Byte(kSay), 100, kFeatureOffers, "good");
+  PutProbe(path.Byte(kSay), 1, "small").Byte(kTurn);
+  PutProbe(path.Byte(kAnnounce), 2, "later").Byte(kComplete).Byte(0);
+  PutProbe(path.Byte(kAnnounce), 3, "never");
+  PutProbe(path.Byte(kSay), 4, "too early").Byte(kTurn);
+  Script stranger;
+  PutHello(stranger.Byte(kSay), 100, kFeatureOffers, "bad");
   Script noise;
   PutNoise(noise.Byte(kSay), "GET / HTTP/1.1\r\n\r\n");
   Script twice = Greeting();
   PutHello(twice.Byte(kSay), 1);
-  return {calls.text(),    later.text(), expiry.text(), control.text(),
-          draining.text(), noise.text(), twice.text()};
+  return {calls.text(), later.text(), expiry.text(),   control.text(), draining.text(),
+          asks.text(),  path.text(),  stranger.text(), noise.text(),   twice.text()};
 }
 
 void Run(Input input) { Stage().Play(input); }

@@ -45,7 +45,7 @@ FrameHeader Wire::Hear(const Message& message) {
   const absl::StatusOr<FrameHeader> header = DecodeHeader(message.head.bytes());
   FUZZ_CHECK(header.ok());
   FUZZ_CHECK(CheckFields(header->type, message.head.bytes()).ok());
-  const bool may_carry = header->type == FrameType::kRequest ||
+  const bool may_carry = header->type == FrameType::kRequest || header->type == FrameType::kProbe ||
                          (header->type == FrameType::kReply && header->status == 0);
   FUZZ_CHECK(may_carry || message.payload_bytes() == 0);
   return *header;

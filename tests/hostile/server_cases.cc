@@ -1,5 +1,7 @@
 #include "farcall/tests/hostile/server_cases.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "farcall/tests/hostile/ground.h"
 
@@ -222,7 +224,7 @@ std::vector<Case> HeaderCases() {
       {"a method of an unknown service",
        bent({.type = kRequest, .call = 1, .method = ask.method ^ 1, .timeout = kMinuteNs}),
        Expect::kRefused, "", absl::StatusCode::kUnimplemented}};
-  for (const uint8_t type : std::initializer_list<uint8_t>{0, 8, 127, 255}) {
+  for (const uint8_t type : std::initializer_list<uint8_t>{0, 10, 127, 255}) {
     cases.push_back({Sized("frame type", type), hi + Message(Bytes(Header{.type = type})),
                      Expect::kEnded, "unknown frame type"});
   }
@@ -252,7 +254,7 @@ std::vector<Case> FieldCases() {
       {"reserved byte of a field", with({.key = "k", .reserved = 1}), Expect::kEnded, "reserved"},
       {"a status message on a request", with({.kind = kStatusMessage}), Expect::kEnded, "kind 2"},
       {"a field of HELLO on a request", with({.kind = kLimits}), Expect::kEnded, "kind 4"}};
-  for (const uint8_t kind : std::initializer_list<uint8_t>{0, 7, 31, 32, 33, 255}) {
+  for (const uint8_t kind : std::initializer_list<uint8_t>{0, 8, 31, 32, 33, 255}) {
     cases.push_back(
         {Sized("field kind", kind), with({.kind = kind}), Expect::kEnded, "a field of kind"});
   }
@@ -280,6 +282,22 @@ std::vector<Case> FieldCases() {
   }
   return cases;
 }
+
+namespace {
+
+// Of a HELLO to a server that gives none.
+std::vector<Case> TokenCases() {
+  const auto more = [](const FieldWords& field) { return Preamble() + Hello({}, {field}); };
+  return {{"a token of no bytes", more({.kind = kToken}), Expect::kEnded, "a token of 0 bytes"},
+          {"a token of 65 bytes", more({.kind = kToken, .value = std::string(65, 't')}),
+           Expect::kEnded, "a token of 65 bytes"},
+          {"a token with a key", more({.kind = kToken, .key = "k", .value = "t"}), Expect::kEnded,
+           "without a key"},
+          {"a token where none was given", more({.kind = kToken, .value = "t"}), Expect::kEnded,
+           "knows no tokens", absl::StatusCode::kFailedPrecondition}};
+}
+
+}  // namespace
 
 std::vector<Case> HelloCases() {
   const std::string& hi = Hi();
@@ -345,6 +363,7 @@ std::vector<Case> HelloCases() {
     cases.push_back({Sized("before HELLO, a frame of type", type),
                      only(Message(Bytes(Header{.type = type}))), Expect::kEnded, "before HELLO"});
   }
+  for (Case& token : TokenCases()) cases.push_back(std::move(token));
   return cases;
 }
 
@@ -391,6 +410,17 @@ std::vector<Case> RequestCases() {
        Expect::kIgnored},
       {"GOAWAY 0 and calls after it", hi + Message(Bytes(Header{.type = kGoAway})) + AskMessage(),
        Expect::kServed},
+      {"OFFERS with an offer",
+       hi + Message(Head({.type = kOffers}, {{.kind = kOffer, .key = "shm", .value = "x"}})),
+       Expect::kEnded, "from the side that calls"},
+      {"OFFERS with a body", hi + Message(Bytes(Header{.type = kOffers}), "x"), Expect::kEnded,
+       "a payload on a control frame"},
+      {"a PROBE by no path", hi + Message(Bytes(Header{.type = kProbe, .call = 1}), "x"),
+       Expect::kEnded, "came by no offer"},
+      {"a PROBE of 1 MiB + 1", hi + Begin(1, Bytes(Header{.type = kProbe}), (1 << 20) + 1),
+       Expect::kEnded, "the limit is 1048576"},
+      {"a PROBE with an attachment", hi + Message(Bytes(Header{.type = kProbe}), "", "x"),
+       Expect::kEnded, "an attachment on a PROBE"},
       {"a deadline that passes before the request is whole",
        hi + Begin(1, Head(Ask(1, 20'000'000)), 70'000), Expect::kRefused,
        "before its request was whole", absl::StatusCode::kDeadlineExceeded},

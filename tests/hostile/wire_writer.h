@@ -64,7 +64,7 @@ std::string Transfer(uint32_t transfer, std::string_view head, std::string_view 
 // ---- heads ----
 
 inline constexpr uint8_t kHello = 1, kRequest = 2, kReply = 3, kCancel = 4, kPing = 5, kPong = 6,
-                         kGoAway = 7;
+                         kGoAway = 7, kOffers = 8, kProbe = 9;
 inline constexpr uint8_t kNotRun = 1;
 inline constexpr size_t kHeaderBytes = 32, kFieldPrefixBytes = 8;
 inline constexpr uint64_t kMagic = 0x314c4c4143524146;
@@ -81,7 +81,7 @@ struct Header {
 };
 
 inline constexpr uint8_t kMetadata = 1, kStatusMessage = 2, kStatusPayload = 3, kLimits = 4,
-                         kOffer = 5, kAuthentication = 6;
+                         kOffer = 5, kAuthentication = 6, kToken = 7;
 
 struct FieldWords {
   uint8_t kind = kMetadata;

@@ -64,7 +64,7 @@ ROOMS = [
          [r"rpc/.*", DEVICE, r"transports/rdma/softnic/.*"], [ABSL],
          sockets=True),
     *[Room(rf"transports/{room}/.*", [r"rpc/.*", rf"transports/{room}/.*"], [ASIO, ABSL])
-      for room in ("loopback", "faulty", "rdma")],
+      for room in ("auto", "loopback", "faulty", "rdma")],
     Room(r"codegen/.*", [r"codegen/.*", r"rpc/method\.h"], [FLATBUFFERS]),
     # farcall doctor asks the adapters themselves.
     Room(r"services/cli/.*",

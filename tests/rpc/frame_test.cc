@@ -23,10 +23,10 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::array kTypes = {FrameType::kHello,  FrameType::kRequest, FrameType::kReply,
                                FrameType::kCancel, FrameType::kPing,    FrameType::kPong,
-                               FrameType::kGoAway};
-constexpr std::array kKinds = {FieldKind::kMetadata,      FieldKind::kStatusMessage,
-                               FieldKind::kStatusPayload, FieldKind::kLimits,
-                               FieldKind::kOffer,         FieldKind::kAuthentication};
+                               FrameType::kGoAway, FrameType::kOffers,  FrameType::kProbe};
+constexpr std::array kKinds = {
+    FieldKind::kMetadata, FieldKind::kStatusMessage,  FieldKind::kStatusPayload, FieldKind::kLimits,
+    FieldKind::kOffer,    FieldKind::kAuthentication, FieldKind::kToken};
 
 // The smallest header of a type that is accepted.
 FrameHeader Plain(FrameType type) {
@@ -97,7 +97,12 @@ int TimesAllowed(FrameType type, FieldKind kind) {
   switch (type) {
     case FrameType::kHello:
       if (kind == FieldKind::kOffer) return -1;
-      return kind == FieldKind::kLimits || kind == FieldKind::kAuthentication ? 1 : 0;
+      return kind == FieldKind::kLimits || kind == FieldKind::kAuthentication ||
+                     kind == FieldKind::kToken
+                 ? 1
+                 : 0;
+    case FrameType::kOffers:
+      return kind == FieldKind::kOffer ? -1 : 0;
     case FrameType::kRequest:
       return kind == FieldKind::kMetadata ? -1 : 0;
     case FrameType::kReply:
@@ -125,6 +130,8 @@ TEST_CASE("a header comes back as it was written") {
       FrameHeader{.type = FrameType::kPing, .call = 7},
       FrameHeader{.type = FrameType::kPong, .call = 7},
       FrameHeader{.type = FrameType::kGoAway, .status = 14},
+      FrameHeader{.type = FrameType::kOffers},
+      FrameHeader{.type = FrameType::kProbe, .call = 9},
   };
   for (const FrameHeader& header : headers) {
     const absl::StatusOr<FrameHeader> back = DecodeHeader(Encoded(header));
@@ -159,7 +166,7 @@ TEST_CASE("unknown types are refused") {
   for (int type = 0; type < 256; ++type) {
     Bytes head = Encoded(Plain(FrameType::kRequest));  // a timeout is the stray field of the others
     head[0] = static_cast<std::byte>(type);
-    const bool known = type >= 1 && type <= 7;
+    const bool known = type >= 1 && type <= 9;
     const absl::StatusOr<FrameHeader> header = DecodeHeader(head);
     CHECK(header.ok() == (type == 2));
     if (!known) CHECK(std::string(header.status().message()).find("unknown") != std::string::npos);
@@ -192,7 +199,8 @@ TEST_CASE("a header field that its type does not use must be 0") {
     CHECK(Accepts(type, Encoded(header)) == hello);
     header = Plain(type);
     header.call = uint64_t{1} << 63;
-    CHECK(Accepts(type, Encoded(header)) == (!hello && type != FrameType::kGoAway));
+    CHECK(Accepts(type, Encoded(header)) ==
+          (!hello && type != FrameType::kGoAway && type != FrameType::kOffers));
     header = Plain(type);
     header.method = 1;
     CHECK(Accepts(type, Encoded(header)) == (hello || request));

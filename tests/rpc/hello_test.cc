@@ -39,6 +39,7 @@ TEST_CASE("HELLO comes back as it was said") {
   hello.features = uint64_t{1} << 63;
   hello.offers = {{"rdma", std::string("\0\1", 2)}, {"shm", ""}, {"rdma", "again"}};
   hello.authentication = std::string("s3\0cret", 7);
+  hello.token = std::string("t\0\xff", 3);
   const absl::StatusOr<Hello> read = Read(Encoded(hello));
   REQUIRE(read.ok());
   CHECK(read->min_version == 1);
@@ -49,6 +50,7 @@ TEST_CASE("HELLO comes back as it was said") {
   CHECK(read->features == uint64_t{1} << 63);
   CHECK(read->offers == hello.offers);
   CHECK(read->authentication == hello.authentication);
+  CHECK(read->token == hello.token);
 }
 
 TEST_CASE("a plain HELLO is a header and the limits") {
@@ -118,6 +120,18 @@ TEST_CASE("features that nobody knows are taken and ignored") {
   const absl::StatusOr<Hello> read = Read(head);
   REQUIRE(read.ok());
   CHECK(read->features == UINT64_MAX);
+}
+
+TEST_CASE("a token has 1 to 64 bytes") {
+  Hello hello;
+  for (const size_t bytes : {size_t{1}, kMaxTokenBytes, kMaxTokenBytes + 1}) {
+    hello.token = std::string(bytes, 't');
+    CHECK(Read(Encoded(hello)).ok() == (bytes <= kMaxTokenBytes));
+  }
+  std::vector<std::byte> empty = Encoded({});
+  empty.push_back(std::byte{static_cast<uint8_t>(FieldKind::kToken)});
+  empty.resize(empty.size() + kFieldPrefixBytes - 1);
+  CHECK(Read(empty).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("what does not fit a head is refused before it is sent") {

@@ -217,7 +217,7 @@ TEST_CASE("whatever breaks the rules ends its own connection and nobody else's")
   const std::vector<Violation> violations = {
       {"a second HELLO", [](Peer& peer) { peer.SayHello(); }},
       {"unknown frame type 0", [](Peer& peer) { peer.SayRaw(std::string(32, '\0')); }},
-      {"unknown frame type 8", [](Peer& peer) { peer.SayRaw("\x08" + std::string(31, '\0')); }},
+      {"unknown frame type 10", [](Peer& peer) { peer.SayRaw("\x0a" + std::string(31, '\0')); }},
       {"unknown flags", [](Peer& peer) { peer.Say({.type = FrameType::kPing, .flags = 1}); }},
       {"shorter than its header", [](Peer& peer) { peer.SayRaw("short"); }},
       {"must be 0", [](Peer& peer) { peer.Say({.type = FrameType::kPing, .sequence = 1}); }},

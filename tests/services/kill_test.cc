@@ -28,9 +28,10 @@ TEST_CASE("kill -9 under 64 outstanding calls") {
   std::filesystem::create_directories(folder);
   const std::string journal = folder + "/journal";
   const std::string program = std::string(FARCALL_TEST_PROGRAMS) + "/journal_server";
-  const std::string scheme = GENERATE("tcp", "unix", "shm");
+  const std::string scheme = GENERATE("tcp", "unix", "shm", "auto");
   std::filesystem::remove(journal);
   std::string address = scheme == "tcp"    ? "tcp://127.0.0.1:0"
+                        : scheme == "auto" ? "auto://127.0.0.1:0"
                         : scheme == "unix" ? "unix://" + folder + "/socket"
                                            : "shm://farcall-kill-" + std::to_string(::getpid());
 
@@ -59,6 +60,13 @@ TEST_CASE("kill -9 under 64 outstanding calls") {
   Journal::Client client(*channel);
   EntryT entry;
   CHECK(client.Note(entry, {.timeout = seconds(10), .wait_for_ready = true}).ok());
+  if (scheme == "auto") {
+    const TimePoint late = Clock::Steady().Now() + seconds(20);
+    while (channel->info().paths.in_use != "shm" && Clock::Steady().Now() < late) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    CHECK(channel->info().paths.in_use == "shm");
+  }
   std::filesystem::remove_all(folder);
 }
 

@@ -18,7 +18,10 @@ TEST_CASE("every scheme has its transport, one a process") {
   CHECK(tcp != nullptr);
   CHECK(For("tcp://other:2").value() == tcp);
   CHECK(For("unix:///run/x").value() == tcp);
-  CHECK(For("auto://host:1").value() == tcp);
+  const auto best = For("auto://host:1").value();
+  CHECK(best != nullptr);
+  CHECK(best != tcp);
+  CHECK(For("auto://other:2").value() == best);
   const auto loopback = For("loopback://x").value();
   CHECK(loopback != nullptr);
   CHECK(loopback != tcp);

@@ -44,16 +44,25 @@ TEST_CASE("every step passes against a server") {
   }
 }
 
-TEST_CASE("auto:// is tried by TCP") {
+TEST_CASE("auto:// is tried by TCP, and the path is told that calls would go by") {
   services::EchoImpl echo;
   Server server;
   REQUIRE(server.Add(services::Echo::Bind(echo)).ok());
-  Endpoint address = Listen(server, "tcp://127.0.0.1:0").value();
+  const bool offers = GENERATE(true, false);
+  Endpoint address = Listen(server, offers ? "auto://127.0.0.1:0" : "tcp://127.0.0.1:0").value();
   address.scheme = "auto";
   const std::vector<ProbeStep> steps = Probe(address, kStep);
-  REQUIRE(steps.size() == 5);
-  CHECK(steps.back().ok);
+  REQUIRE(NamesOf(steps) ==
+          std::vector<std::string>{"connect", "HELLO", "PING", "8 KiB", "1 MiB", "path"});
+  for (const ProbeStep& step : steps) CHECK(step.ok);
   CHECK_THAT(steps.front().text, Contains("tcp://"));
+  if (offers) {
+    CHECK(steps.back().text == "calls go by shm");
+  } else {
+    CHECK_THAT(steps.back().text, Contains("calls go by tcp; not by shm: ") &&
+                                      Contains("; not by rdma: ") &&
+                                      Contains("the peer offers no other paths"));
+  }
 }
 
 TEST_CASE("nobody listens") {
