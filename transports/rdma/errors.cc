@@ -53,8 +53,13 @@ Meaning MeaningOf(CompletionStatus status) {
     case kLocalProtectionError:
     case kLocalLengthError:
     case kLocalQueuePairError:
-    case kBindError:
       return {absl::StatusCode::kInternal, "this side's request was wrong: a bug of this library"};
+    case kBindError:
+      return {
+          absl::StatusCode::kUnavailable,
+          "this side's device refused it. Soft-RoCE does, in Linux 6.1, whenever it has to send "
+          "again: a longer ack_timeout (VerbsOptions) or RdmaIsolation::kDomain avoids that. "
+          "Of any other device it is a bug of this library"};
     case kBadResponse:
       return {absl::StatusCode::kInternal, "the peer's device broke the protocol of the wire"};
     case kFatal:
