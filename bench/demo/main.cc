@@ -19,14 +19,12 @@
 #include <variant>
 #include <vector>
 
-#include "farcall/bench/demo/farcall_subject.h"
-#include "farcall/bench/demo/floor_subject.h"
-#include "farcall/bench/demo/peer_subject.h"
-#include "farcall/bench/demo/plan.h"
+#include "farcall/bench/demo/arguments.h"
 #include "farcall/bench/demo/rounds.h"
-#include "farcall/bench/measure/child_process.h"
+#include "farcall/bench/demo/stage.h"
 #include "farcall/bench/measure/clock.h"
 #include "farcall/bench/measure/cores.h"
+#include "farcall/bench/measure/read_report.h"
 #include "farcall/bench/measure/record.h"
 #include "farcall/bench/measure/socket_options.h"
 #include "farcall/bench/measure/table.h"
@@ -37,21 +35,6 @@
 namespace farcall::bench {
 namespace {
 
-constexpr char kUsage[] =
-    "usage: farcall_demo [--load] [--quick] [--no-peers] [--json FILE] [--csv FILE]\n"
-    "                    [--html FILE] [--help]\n"
-    "Measures calls between two processes, interleaved with plain sockets (the floor), and prints "
-    "a table\n"
-    "of both. The last line is the short answer.\n"
-    "  --load       small calls under load instead: many at once, on many connections, beside "
-    "large\n"
-    "               payloads and idle connections\n"
-    "  --quick      about 80 s instead of about eight minutes: fewer sizes and rounds\n"
-    "  --no-peers   without the libraries of others: half as long\n"
-    "  --json FILE  also write every record, one a case and round, to FILE\n"
-    "  --csv FILE   the same as a table of values\n"
-    "  --html FILE  also write a page with charts to FILE, which needs nothing else\n";
-
 constexpr char kRowNames[] =
     "floor/tcp: plain sockets, no RPC · tcp: Farcall over TCP, another process · floor/shm: a "
     "cache "
@@ -61,78 +44,17 @@ constexpr char kRowNames[] =
     "what it costs beside the transport\n"
     "peer/…: libraries of others, each an echo of the same bytes in two processes\n";
 
+// Settings that warnings are made of.
+constexpr char kLoadBefore[] = "load_average_before";
+constexpr char kDropped[] = "dropped_measurements";
+
 // A minute's load average above this comes from somebody who would also run beside the
 // measurements.
 constexpr double kQuietLoad = 0.3;
 
 // Flags for programs that read the file; who reads the screen is warned where they matter.
 constexpr std::array<std::string_view, 5> kOnlyInJson = {"virtual_machine", "optimised", "quick",
-                                                         "tcp_nodelay", "load_average_before"};
-
-struct Arguments {
-  bool help = false;
-  bool load = false;
-  bool quick = false;
-  bool peers = true;
-  // Empty: none.
-  std::string json;
-  std::string csv;
-  std::string html;
-};
-
-// The file that an argument names; nullptr: it names none.
-std::string* FileOf(std::string_view argument, Arguments& arguments) {
-  if (argument == "--json") return &arguments.json;
-  if (argument == "--csv") return &arguments.csv;
-  if (argument == "--html") return &arguments.html;
-  return nullptr;
-}
-
-// nullopt, with the reason on standard error, when they make no sense.
-std::optional<Arguments> Parse(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument == "--help") {
-      arguments.help = true;
-    } else if (argument == "--load") {
-      arguments.load = true;
-    } else if (argument == "--quick") {
-      arguments.quick = true;
-    } else if (argument == "--no-peers") {
-      arguments.peers = false;
-    } else if (std::string* const file = FileOf(argument, arguments); file && i + 1 < argc) {
-      *file = argv[++i];
-    } else {
-      std::cerr << "farcall_demo: ";
-      if (file != nullptr) {
-        std::cerr << argument << " needs a file\n";
-      } else {
-        std::cerr << "unknown argument " << argument << '\n';
-      }
-      std::cerr << kUsage;
-      return std::nullopt;
-    }
-  }
-  return arguments;
-}
-
-// Each beside its floor, so that both meet the same mood of the machine; and `peers`.
-std::vector<std::unique_ptr<Subject>> MakeSubjects(std::vector<std::unique_ptr<Subject>> peers) {
-  const std::string floor_server = FolderOfThisProgram() + "/farcall_floor_server";
-  const std::string echo_server = FolderOfThisProgram() + "/farcall_echo_server";
-  std::vector<std::unique_ptr<Subject>> subjects;
-  for (const Mode mode : {Mode::kEvent, Mode::kBusy}) {
-    subjects.push_back(std::make_unique<TcpFloorSubject>(floor_server, mode));
-    for (const auto scheme : {ProcessSubject::Scheme::kTcp, ProcessSubject::Scheme::kShm}) {
-      subjects.push_back(std::make_unique<ProcessSubject>(echo_server, scheme, mode));
-    }
-  }
-  subjects.push_back(std::make_unique<ShmFloorSubject>(floor_server));
-  subjects.push_back(std::make_unique<LoopbackSubject>(Mode::kEvent));
-  std::move(peers.begin(), peers.end(), std::back_inserter(subjects));
-  return subjects;
-}
+                                                         "tcp_nodelay", kLoadBefore};
 
 // One line that is rewritten on a terminal; elsewhere a line for every tenth of the run.
 class ProgressLine {
@@ -158,30 +80,51 @@ class ProgressLine {
   uint64_t start_ns_ = 0;
 };
 
-Facts DescribeVersions(const PeersHere& peers) {
+Facts DescribeVersions(const Stage& stage) {
   Facts versions = DescribeToolchain();
   versions.emplace(versions.begin(), "farcall", std::string(FARCALL_VERSION));
-  versions.insert(versions.end(), peers.about.begin(), peers.about.end());
+  versions.insert(versions.end(), stage.about.begin(), stage.about.end());
   return versions;
 }
 
-Facts DescribeSettings(const Arguments& arguments, const Plan& plan, const Cores& cores,
+Facts DescribeSettings(const Arguments& arguments, const Stage& stage, const Cores& cores,
                        double load) {
-  const Workload& any = plan.workloads.front();
+  const Workload& any = stage.plan.workloads.front();
   Facts settings = {
       {"quick", arguments.quick ? 1.0 : 0.0},
-      {"rounds", static_cast<double>(plan.rounds)},
+      {"rounds", static_cast<double>(stage.plan.rounds)},
       {"seconds_per_measurement", std::chrono::duration<double>(any.duration).count()},
       {"warm_up_seconds", std::chrono::duration<double>(any.warm_up).count()},
       {"congestion_control",
        std::string(kCongestionControl) + ", by TCP_CONGESTION on own sockets"},
       {"tcp_nodelay", 1.0},
-      {"load_average_before", load}};
+      {kLoadBefore, load}};
   if (cores.client && cores.server) {
     settings.emplace_back("client_core", static_cast<double>(*cores.client));
     settings.emplace_back("server_core", static_cast<double>(*cores.server));
   }
+  settings.insert(settings.end(), stage.settings.begin(), stage.settings.end());
   return settings;
+}
+
+// Of this machine; of one that is emulated that of its host, which FARCALL_HOST_LOAD says.
+double LoadAverage() {
+  double load = 0;
+  if (const char* const of_host = std::getenv("FARCALL_HOST_LOAD")) {
+    load = std::strtod(of_host, nullptr);
+  } else {
+    getloadavg(&load, 1);
+  }
+  return load;
+}
+
+// 0 when there is none.
+double NumberOf(const Facts& facts, std::string_view name) {
+  for (const auto& [known, value] : facts) {
+    const double* const number = std::get_if<double>(&value);
+    if (known == name && number != nullptr) return *number;
+  }
+  return 0;
 }
 
 std::string FormatLoad(double load) {
@@ -190,7 +133,7 @@ std::string FormatLoad(double load) {
   return text;
 }
 
-void PrintSettings(const Report& report, double load) {
+void PrintSettings(const Report& report) {
   for (const Facts* facts : {&report.machine, &report.versions, &report.settings}) {
     const char* separator = "";
     for (const auto& [name, value] : *facts) {
@@ -201,12 +144,30 @@ void PrintSettings(const Report& report, double load) {
     }
     std::cout << '\n';
   }
+  const double load = NumberOf(report.settings, kLoadBefore);
   std::cout << "load average before the run " << FormatLoad(load)
             << (load > kQuietLoad ? ": other processes are busy" : "") << "\n\n";
 }
 
 // What a reader must know before believing the table.
-std::vector<std::string> WarningsOf(const Outcome& outcome, const Cores& cores, double load) {
+std::vector<std::string> WarningsOf(const Report& report) {
+  std::vector<std::string> warnings;
+  const double load = NumberOf(report.settings, kLoadBefore);
+  if (load > kQuietLoad) {
+    warnings.push_back("The load average was " + FormatLoad(load) +
+                       " before the run: other processes were busy, and the figures are worth "
+                       "less.");
+  }
+  const double dropped = NumberOf(report.settings, kDropped);
+  if (dropped > 0) {
+    warnings.push_back("Left out, as the cores moved during each attempt: " +
+                       ShortNumber(dropped) + " measurement(s).");
+  }
+  return warnings;
+}
+
+// And before believing those of this run.
+std::vector<std::string> WarningsOf(const Outcome& outcome, const Cores& cores) {
   std::vector<std::string> warnings;
   if (!cores.client) {
     warnings.emplace_back("One core only: nothing is pinned, and busy modes starve each other.");
@@ -215,15 +176,6 @@ std::vector<std::string> WarningsOf(const Outcome& outcome, const Cores& cores, 
   warnings.emplace_back(
       "Built without optimisation: the figures mean nothing. Use the release preset.");
 #endif
-  if (load > kQuietLoad) {
-    warnings.push_back("The load average was " + FormatLoad(load) +
-                       " before the run: other processes were busy, and the figures are worth "
-                       "less.");
-  }
-  if (outcome.dropped > 0) {
-    warnings.push_back("Left out, as the cores moved during each attempt: " +
-                       std::to_string(outcome.dropped) + " measurement(s).");
-  }
   for (const std::string& line : outcome.wrong_replies) warnings.push_back("WRONG: " + line);
   return warnings;
 }
@@ -261,15 +213,32 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int Demo(const Arguments& arguments) {
-  OutputFile json(arguments.json), csv(arguments.csv), html(arguments.html);
-  if (!json.good() || !csv.good() || !html.good()) return EXIT_FAILURE;
+// Where a report goes.
+struct Outputs {
+  explicit Outputs(const Arguments& arguments)
+      : json(arguments.json), csv(arguments.csv), html(arguments.html) {}
+
+  bool good() const { return json.good() && csv.good() && html.good(); }
+  // Prints the report and writes its files; false when one cannot be written.
+  bool Take(const Report& report, std::vector<std::string> warnings) {
+    for (std::string& warning : WarningsOf(report)) warnings.push_back(std::move(warning));
+    const ReportModel model = MakeModel(report, warnings);
+    if (!report.records.empty()) {
+      std::cout << FormatTable(report.records) << kRowNames << FormatVerdicts(model.verdicts);
+    }
+    for (const std::string& warning : model.warnings) std::cout << warning << '\n';
+    std::cout << FormatHeadline(report.records);
+    bool written = json.Write(ToJson(report));
+    written = csv.Write(ToCsv(report.records)) && written;
+    return html.Write(ToHtml(model)) && written;
+  }
+
+  OutputFile json, csv, html;
+};
+
+int Measure(const Arguments& arguments, Outputs& outputs) {
   RaiseDescriptorLimit();
-  double load = 0;
-  getloadavg(&load, 1);
-  const Plan plan = arguments.load    ? LoadPlan(arguments.quick)
-                    : arguments.quick ? QuickPlan()
-                                      : FullPlan();
+  const double load = LoadAverage();
   const Cores cores = ChooseCores();
   if (cores.client) {
     const absl::Status pinned = PinThisThread(*cores.client);
@@ -278,31 +247,29 @@ int Demo(const Arguments& arguments) {
       return EXIT_FAILURE;
     }
   }
-  PeersHere peers;
-  if (arguments.peers && !arguments.load) peers = FindPeers(FolderOfThisProgram(), cores.server);
+  const absl::StatusOr<Stage> stage = MakeStage(arguments, cores);
+  if (!stage.ok()) {
+    std::cerr << "farcall_demo: " << stage.status().message() << '\n';
+    return EXIT_FAILURE;
+  }
   Report report{.machine = DescribeMachine(),
-                .versions = DescribeVersions(peers),
-                .settings = DescribeSettings(arguments, plan, cores, load),
+                .versions = DescribeVersions(*stage),
+                .settings = DescribeSettings(arguments, *stage, cores, load),
                 .records = {}};
-  PrintSettings(report, load);
-  for (const std::string& line : peers.left_out) std::cout << line << '\n';
+  PrintSettings(report);
+  for (const std::string& line : stage->left_out) std::cout << line << '\n';
 
   ProgressLine progress;
-  Outcome outcome = RunRounds(plan, MakeSubjects(std::move(peers.subjects)), cores, ProbeOf(cores),
-                              std::ref(progress));
+  Outcome outcome =
+      RunRounds(stage->plan, stage->subjects, cores, stage->probe, std::ref(progress));
   progress.Clear();
   report.records = std::move(outcome.records);
-  report.settings.emplace_back("dropped_measurements", static_cast<double>(outcome.dropped));
-  const std::vector<std::string> warnings = WarningsOf(outcome, cores, load);
-  const ReportModel model = MakeModel(report, warnings);
-  if (!report.records.empty()) {
-    std::cout << FormatTable(report.records) << kRowNames << FormatVerdicts(model.verdicts);
+  report.settings.emplace_back(kDropped, static_cast<double>(outcome.dropped));
+  std::vector<std::string> warnings = WarningsOf(outcome, cores);
+  if (!arguments.adapter.empty() || !arguments.connect.empty()) {
+    warnings.insert(warnings.end(), stage->left_out.begin(), stage->left_out.end());
   }
-  for (const std::string& warning : warnings) std::cout << warning << '\n';
-  std::cout << FormatHeadline(report.records);
-  bool written = json.Write(ToJson(report));
-  written = csv.Write(ToCsv(report.records)) && written;
-  written = html.Write(ToHtml(model)) && written;
+  const bool written = outputs.Take(report, std::move(warnings));
   if (!outcome.status.ok()) {
     std::cerr << "farcall_demo: stopped: " << outcome.status.message() << '\n';
   }
@@ -310,11 +277,43 @@ int Demo(const Arguments& arguments) {
   return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+// One report of several: what each says first counts.
+absl::StatusOr<Report> ReadAll(const std::vector<std::string>& names) {
+  Report all;
+  for (const std::string& name : names) {
+    std::ifstream file(name);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (!file) return absl::NotFoundError("cannot read " + name);
+    const absl::StatusOr<Report> report = ReadReport(text);
+    if (!report.ok()) {
+      return absl::InvalidArgumentError(name + ": " + std::string(report.status().message()));
+    }
+    AddReport(*report, all);
+  }
+  return all;
+}
+
+int ReadAgain(const Arguments& arguments, Outputs& outputs) {
+  const absl::StatusOr<Report> report = ReadAll(arguments.read);
+  if (!report.ok()) {
+    std::cerr << "farcall_demo: " << report.status().message() << '\n';
+    return EXIT_FAILURE;
+  }
+  PrintSettings(*report);
+  return outputs.Take(*report, {}) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int Demo(const Arguments& arguments) {
+  Outputs outputs(arguments);
+  if (!outputs.good()) return EXIT_FAILURE;
+  return arguments.read.empty() ? Measure(arguments, outputs) : ReadAgain(arguments, outputs);
+}
+
 }  // namespace
 }  // namespace farcall::bench
 
 int main(int argc, char** argv) {
-  const std::optional<farcall::bench::Arguments> arguments = farcall::bench::Parse(argc, argv);
+  const std::optional<farcall::bench::Arguments> arguments = farcall::bench::ParseArguments(argc, argv);
   if (!arguments) return 2;
   if (arguments->help) {
     std::fputs(farcall::bench::kUsage, stdout);

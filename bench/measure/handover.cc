@@ -27,7 +27,7 @@ bool Take(std::string_view& line, uint64_t& number, char behind) {
 
 std::string ToLine(const Measurement& measurement) {
   std::string line = std::to_string(measurement.elapsed_ns) + " " +
-                     std::to_string(measurement.cpu_ns) + " " + std::to_string(measurement.errors) +
+                     std::to_string(measurement.cpu_ns.value_or(0)) + " " + std::to_string(measurement.errors) +
                      " ";
   measurement.latency.ForEach([&](uint64_t ns, uint64_t count) {
     line += std::to_string(ns) + ":" + std::to_string(count) + " ";
@@ -41,7 +41,7 @@ absl::StatusOr<Measurement> FromLine(std::string_view line) {
   const absl::Status broken =
       absl::InvalidArgumentError("no measurement: '" + std::string(line.substr(0, 100)) + "'");
   Measurement measurement;
-  if (!Take(line, measurement.elapsed_ns, ' ') || !Take(line, measurement.cpu_ns, ' ') ||
+  if (!Take(line, measurement.elapsed_ns, ' ') || !Take(line, measurement.cpu_ns.emplace(), ' ') ||
       !Take(line, measurement.errors, ' ')) {
     return broken;
   }

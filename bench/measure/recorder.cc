@@ -39,8 +39,15 @@ absl::StatusOr<Measurement> Recorder::Result() && {
   return std::move(measurement_);
 }
 
-void Recorder::EndPhase() {
+absl::StatusOr<std::optional<uint64_t>> Recorder::CpuNs() const {
+  if (cpu_ == nullptr) return std::nullopt;
   const absl::StatusOr<uint64_t> cpu_ns = cpu_();
+  if (!cpu_ns.ok()) return cpu_ns.status();
+  return *cpu_ns;
+}
+
+void Recorder::EndPhase() {
+  const absl::StatusOr<std::optional<uint64_t>> cpu_ns = CpuNs();
   if (!cpu_ns.ok()) return Stop(cpu_ns.status());
   const uint64_t now_ns = NowNs();
   if (phase_ == Phase::kWarmUp) {
@@ -51,7 +58,7 @@ void Recorder::EndPhase() {
   } else {
     phase_ = Phase::kOver;
     measurement_.elapsed_ns = now_ns - start_ns_;
-    measurement_.cpu_ns = *cpu_ns - start_cpu_ns_;
+    if (*cpu_ns) measurement_.cpu_ns = **cpu_ns - *start_cpu_ns_;
   }
 }
 

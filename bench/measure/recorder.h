@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,7 +14,7 @@
 
 namespace farcall::bench {
 
-// User and system time of both sides so far, in nanoseconds.
+// User and system time of both sides so far, in nanoseconds. Empty: nobody knows.
 using CpuMeter = std::function<absl::StatusOr<uint64_t>()>;
 
 // That of this process and of `server`.
@@ -36,6 +37,7 @@ class Recorder {
   enum class Phase { kWarmUp, kMeasured, kOver };
 
   void EndPhase();
+  absl::StatusOr<std::optional<uint64_t>> CpuNs() const;
   void CountError(const absl::Status& outcome);
   void Stop(const absl::Status& status);
 
@@ -44,7 +46,7 @@ class Recorder {
   Phase phase_ = Phase::kWarmUp;
   uint64_t phase_end_ns_;
   uint64_t start_ns_ = 0;
-  uint64_t start_cpu_ns_ = 0;
+  std::optional<uint64_t> start_cpu_ns_;
   Measurement measurement_;
   absl::Status status_;
 };

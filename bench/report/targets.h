@@ -19,7 +19,8 @@ struct Verdict {
   bool pass = false;           // of the median
 };
 
-// One for each target, in a fixed order.
+// One for each target, in a fixed order. Of records with floor/verbs those of an adapter beside
+// perftest, for each device, and no others.
 std::vector<Verdict> Judge(const std::vector<Record>& records);
 
 // For a terminal: a line for each that was measured, and the number of the others.

@@ -27,7 +27,7 @@ Workload Short(Case kind, size_t bytes, int outstanding) {
 TEST_CASE("every workload runs over every transport") {
   std::vector<std::unique_ptr<Subject>> subjects;
   for (const Mode mode : {Mode::kEvent, Mode::kBusy}) {
-    for (const auto scheme : {ProcessSubject::Scheme::kTcp, ProcessSubject::Scheme::kShm}) {
+    for (const auto scheme : {Scheme::kTcp, Scheme::kShm}) {
       subjects.push_back(std::make_unique<ProcessSubject>(FARCALL_ECHO_SERVER, scheme, mode));
     }
     subjects.push_back(std::make_unique<LoopbackSubject>(mode));
@@ -51,7 +51,7 @@ TEST_CASE("every workload runs over every transport") {
 }
 
 TEST_CASE("a server that does not start is an error") {
-  ProcessSubject subject("/nowhere/farcall_echo_server", ProcessSubject::Scheme::kTcp,
+  ProcessSubject subject("/nowhere/farcall_echo_server", Scheme::kTcp,
                          Mode::kEvent);
   CHECK(absl::IsNotFound(subject.Run(Short(Case::kLatency, 32, 1), std::nullopt).status()));
 }

@@ -33,7 +33,7 @@ make_folder() {
 # write_settings name=value...: what the guest with the folder $run is told, and every FARCALL_
 # variable of the caller.
 write_settings() {
-  mkdir -p "$run/jobs"
+  mkdir -p "$run/jobs" "$run/results"
   {
     echo "source=$(quote "$source")"
     echo "build=$(quote "$build")"
@@ -104,7 +104,7 @@ qemu() {
   shift
   exec setpriv --pdeathsig KILL timeout --foreground -k 10 "$seconds" \
     setpriv --pdeathsig KILL qemu-system-x86_64 -no-user-config -nodefaults -display none \
-    -no-reboot -machine q35 -accel tcg,thread=multi -cpu max -smp 2 \
+    -no-reboot -machine q35 -accel "${FARCALL_GUEST_ACCEL:-tcg,thread=multi}" -cpu max -smp 2 \
     -m "${FARCALL_GUEST_MEMORY:-1024}" -kernel "$kernel/vmlinux" -initrd "$run/initramfs" \
     -append "console=ttyS0 loglevel=7 panic=-1 oops=panic nokaslr mitigations=off no_timer_check" \
     -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
