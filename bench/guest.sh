@@ -3,7 +3,8 @@
 # soft-iWARP, and runs it over rdma:// in each, with TCP and perftest beside it, round by round.
 # These adapters are software in the kernel of an emulated machine: only ratios count.
 #
-#   sh bench/guest.sh [--quick] [--device rxe|siw|both] [--json FILE] [--html FILE] [--csv FILE]
+#   sh bench/guest.sh [--quick] [--device rxe|siw|both] [--rounds N] [--json FILE] [--html FILE]
+#                     [--csv FILE]
 #
 # About six minutes a device on two cores, with --quick two. Works from any directory on a fresh
 # Debian 12; root or sudo is wanted only to install packages. Every record, and a page with charts,
@@ -20,14 +21,16 @@ csv=$out/report.csv
 html=$out/report.html
 devices="rxe siw"
 quick=""
+rounds=""
 limit=1200
 while [ $# -gt 0 ]; do
   case $1 in
-    --device|--json|--csv|--html) [ $# -ge 2 ] || fail "$1 needs a value" ;;
+    --device|--rounds|--json|--csv|--html) [ $# -ge 2 ] || fail "$1 needs a value" ;;
   esac
   case $1 in
     --quick) quick=--quick; limit=600; shift ;;
     --device) devices=$2; shift 2 ;;
+    --rounds) rounds="--rounds $2"; shift 2 ;;
     --json) json=$2; shift 2 ;;
     --csv) csv=$2; shift 2 ;;
     --html) html=$2; shift 2 ;;
@@ -52,7 +55,7 @@ code=0
 for device in $devices; do
   rm -f "$out/$device.json"
   sh "$root/tests/guest/run.sh" --device "$device" --limit "$limit" --results "$out" -- \
-    sh "$root/bench/in_guest.sh" "$root" "$first" $quick || code=1
+    sh "$root/bench/in_guest.sh" "$root" "$first" $quick $rounds || code=1
   [ ! -s "$out/$device.json" ] || set -- "$@" --read "$out/$device.json"
   first=$((first + 100))
 done

@@ -8,7 +8,7 @@ namespace farcall::bench {
 
 const char kUsage[] =
     "usage: farcall_demo [--load] [--quick] [--no-peers] [--json FILE] [--csv FILE]\n"
-    "                    [--html FILE] [--help]\n"
+    "                    [--html FILE] [--rounds N] [--help]\n"
     "       farcall_demo --connect HOST | --adapter NAME@ADDRESS | --read FILE... [...]\n"
     "Measures calls between two processes, interleaved with plain sockets (the floor), and prints "
     "a table\n"
@@ -24,6 +24,7 @@ const char kUsage[] =
     "  --connect HOST  over rdma:// and tcp:// to farcall_demo_server on HOST\n"
     "  --adapter NAME@ADDRESS  over this host's RDMA adapter NAME, whose interface has the IPv4\n"
     "               ADDRESS, with TCP and perftest beside it: what bench/guest.sh does\n"
+    "  --rounds N   that many rounds, however many there usually are\n"
     "  --first-round N  the number of the first round: so that runs can be read together\n"
     "  --read FILE  measure nothing: the report of what --json wrote; of several, read together\n";
 
@@ -37,7 +38,7 @@ bool ParseAdapter(std::string_view value, Arguments& arguments) {
   return true;
 }
 
-bool ParseRound(std::string_view value, int& round) {
+bool ParseCount(std::string_view value, int& round) {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), round);
   return error == std::errc() && end == value.data() + value.size() && round > 0;
 }
@@ -78,7 +79,9 @@ std::string Take(int argc, char** argv, Arguments& arguments) {
     if (argument == "--adapter") {
       if (last || !ParseAdapter(argv[++i], arguments)) return name + " needs NAME@ADDRESS";
     } else if (argument == "--first-round") {
-      if (last || !ParseRound(argv[++i], arguments.first_round)) return name + " needs a number";
+      if (last || !ParseCount(argv[++i], arguments.first_round)) return name + " needs a number";
+    } else if (argument == "--rounds") {
+      if (last || !ParseCount(argv[++i], arguments.rounds)) return name + " needs a number";
     } else if (std::string* const text = TextOf(argument, arguments); text == nullptr) {
       return "unknown argument " + name;
     } else if (last) {

@@ -247,11 +247,12 @@ int Measure(const Arguments& arguments, Outputs& outputs) {
       return EXIT_FAILURE;
     }
   }
-  const absl::StatusOr<Stage> stage = MakeStage(arguments, cores);
+  absl::StatusOr<Stage> stage = MakeStage(arguments, cores);
   if (!stage.ok()) {
     std::cerr << "farcall_demo: " << stage.status().message() << '\n';
     return EXIT_FAILURE;
   }
+  if (arguments.rounds > 0) stage->plan.rounds = arguments.rounds;
   Report report{.machine = DescribeMachine(),
                 .versions = DescribeVersions(*stage),
                 .settings = DescribeSettings(arguments, *stage, cores, load),
