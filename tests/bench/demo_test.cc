@@ -3,7 +3,11 @@
 
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+
+#include "farcall/bench/demo/remote.h"
+#include "farcall/bench/measure/child_process.h"
 
 namespace {
 
@@ -28,13 +32,17 @@ TEST_CASE("--help explains every argument") {
   const Run run = Demo("--help");
   CHECK(run.exit_status == 0);
   for (const char* argument :
-       {"--load", "--quick", "--no-peers", "--json FILE", "--csv FILE", "--html FILE", "--help"}) {
+       {"--connect HOST", "--adapter NAME@ADDRESS", "--rounds N", "--first-round N", "--read FILE",
+        "--load", "--quick", "--no-peers", "--json FILE", "--csv FILE", "--html FILE", "--help"}) {
     CHECK(run.output.find(argument) != std::string::npos);
   }
 }
 
 TEST_CASE("arguments that make no sense are refused with the usage") {
-  for (const char* arguments : {"--fast", "--json", "--html", "quick"}) {
+  for (const char* arguments :
+       {"--fast", "--json", "--html", "quick", "--connect", "--adapter", "--adapter rxe0",
+        "--adapter @1.2.3.4", "--adapter rxe0@", "--rounds", "--rounds x", "--rounds 0",
+        "--first-round -1", "--read", "--load --connect a", "--adapter a@b --read c"}) {
     CAPTURE(arguments);
     const Run run = Demo(arguments);
     CHECK(run.exit_status == 2);
@@ -47,6 +55,39 @@ TEST_CASE("a report that cannot be written is refused before the work") {
     const Run run = Demo("--quick --" + name + " /nowhere/report." + name);
     CHECK(run.exit_status == 1);
     CHECK(run.output == "farcall_demo: cannot write /nowhere/report." + name + "\n");
+  }
+}
+
+TEST_CASE("reports that cannot be read are named") {
+  Run run = Demo("--read /nowhere/report.json");
+  CHECK(run.exit_status == 1);
+  CHECK(run.output.find("cannot read /nowhere/report.json") != std::string::npos);
+  run = Demo("--read /proc/version");
+  CHECK(run.exit_status == 1);
+  CHECK(run.output.find("/proc/version: not a report of the demo") != std::string::npos);
+}
+
+TEST_CASE("where nobody serves, --connect says what to start") {
+  const Run run = Demo("--quick --connect 127.0.0.1");
+  CHECK(run.exit_status == 1);
+  CHECK(run.output.find("nothing answers on 127.0.0.1; start 'sh bench/demo.sh --server' there") !=
+        std::string::npos);
+}
+
+TEST_CASE("two hosts: what is there is measured, and what is not says why") {
+  using farcall::bench::ChildProcess;
+  const auto server = ChildProcess::Start(
+      {.command = {FARCALL_DEMO_SERVER, "127.0.0.1"}, .core = {}, .ready_prefix = "ready"});
+  REQUIRE(server.ok());
+  const Run run = Demo("--quick --rounds 1 --connect 127.0.0.1");
+  CAPTURE(run.output);
+  CHECK(run.exit_status == 0);
+  for (const char* said : {"tcp busy", "tcp event", "latency 1 MiB", "bulk_reply 1 MiB"}) {
+    CHECK(run.output.find(said) != std::string::npos);
+  }
+  // The guest's tests see to rdma:// itself.
+  if (std::getenv("FARCALL_GUEST_DEVICE") == nullptr) {
+    CHECK(run.output.find("rdma busy is left out: ") != std::string::npos);
   }
 }
 
