@@ -15,7 +15,7 @@ constexpr int kAttempts = 4;
 
 // The output of both streams; UNAVAILABLE when it fails or takes longer than a minute.
 absl::StatusOr<std::string> OutputOf(const std::string& command) {
-  FILE* const pipe = popen(("timeout 60 " + command + " 2>&1").c_str(), "re");
+  FILE* const pipe = popen(("timeout -k 5 60 " + command + " 2>&1").c_str(), "re");
   if (pipe == nullptr) return absl::ErrnoToStatus(errno, "popen");
   std::string output;
   std::array<char, 4096> chunk;

@@ -9,5 +9,5 @@ ${FARCALL_SERVER_CORE:+taskset -c "$FARCALL_SERVER_CORE"} "$program" -R -F -d "$
 server=$!
 await_listener.sh
 "$program" -R -F -d "$FARCALL_GUEST_DEVICE" "$@" "$FARCALL_GUEST_PEER_ADDRESS" ||
-  { cat /tmp/server.log; exit 1; }
+  { kill "$server"; cat /tmp/server.log; exit 1; }
 wait "$server"
