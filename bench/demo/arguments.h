@@ -19,7 +19,7 @@ struct Arguments {
   std::string adapter;  // of this host, beside perftest; empty: shared memory and TCP
   std::string adapter_host;
   int first_round = 1;
-  int rounds = 0;  // 0: as many as the plan has
+  int rounds = 0;                 // 0: as many as the plan has
   std::vector<std::string> read;  // reports, instead of measuring
   // Empty: none.
   std::string json;

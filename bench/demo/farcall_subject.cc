@@ -39,7 +39,8 @@ ProgressMode ProgressOf(Mode mode) {
 class CostMeter {
  public:
   // `server`: where it is of this host.
-  CostMeter(const Channel& channel, std::optional<pid_t> server) : channel_(channel), server_(server) {}
+  CostMeter(const Channel& channel, std::optional<pid_t> server)
+      : channel_(channel), server_(server) {}
 
   Costs PerCall() const {
     const ConnectionCounters now = channel_.info().connection.counters;

@@ -160,8 +160,8 @@ std::vector<std::string> WarningsOf(const Report& report) {
   }
   const double dropped = NumberOf(report.settings, kDropped);
   if (dropped > 0) {
-    warnings.push_back("Left out, as the cores moved during each attempt: " +
-                       ShortNumber(dropped) + " measurement(s).");
+    warnings.push_back("Left out, as the cores moved during each attempt: " + ShortNumber(dropped) +
+                       " measurement(s).");
   }
   return warnings;
 }
@@ -314,7 +314,8 @@ int Demo(const Arguments& arguments) {
 }  // namespace farcall::bench
 
 int main(int argc, char** argv) {
-  const std::optional<farcall::bench::Arguments> arguments = farcall::bench::ParseArguments(argc, argv);
+  const std::optional<farcall::bench::Arguments> arguments =
+      farcall::bench::ParseArguments(argc, argv);
   if (!arguments) return 2;
   if (arguments->help) {
     std::fputs(farcall::bench::kUsage, stdout);

@@ -39,8 +39,9 @@ absl::StatusOr<Measurement> PerftestSubject::Run(const Workload& workload,
   absl::Status last;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const absl::StatusOr<std::string> output = OutputOf(command);
-    absl::StatusOr<Measurement> measured =
-        output.ok() ? FromPerftest(workload, *output) : absl::StatusOr<Measurement>(output.status());
+    absl::StatusOr<Measurement> measured = output.ok()
+                                               ? FromPerftest(workload, *output)
+                                               : absl::StatusOr<Measurement>(output.status());
     if (measured.ok() || !absl::IsUnavailable(measured.status())) return measured;
     last = measured.status();
   }

@@ -24,7 +24,8 @@ class PerftestSubject : public Subject {
   std::string path(const Workload& workload) const override {
     return workload.kind == Case::kSendLat ? "eager" : "rendezvous";
   }
-  bool Knows(const Workload& workload) const override { return IsOfVerbs(workload.kind) && !left_out_.contains(workload.kind);
+  bool Knows(const Workload& workload) const override {
+    return IsOfVerbs(workload.kind) && !left_out_.contains(workload.kind);
   }
   // It does not know this one any more.
   void LeaveOut(Case kind) { left_out_.insert(kind); }

@@ -1,5 +1,6 @@
 // farcall_demo_server: the other side of 'farcall_demo --connect'. Serves Echo over tcp:// and
-// rdma://, each at one port that sleeps and one that spins (demo/remote.h), until SIGINT or SIGTERM.
+// rdma://, each at one port that sleeps and one that spins (demo/remote.h), until SIGINT or
+// SIGTERM.
 //
 // Who has no adapter is served by TCP, and is told why. The loop that sleeps has the first core,
 // the one that spins the second.
@@ -27,8 +28,8 @@ namespace {
 constexpr char kUsage[] =
     "usage: farcall_demo_server [ADDRESS]\n"
     "Serves what 'farcall_demo --connect HOST' measures on another host, over tcp:// and rdma://,\n"
-    "at ADDRESS of this one (an interface's IPv4 address, or 0.0.0.0, which is taken unless one is\n"
-    "given), until it is told to end. What it sends is neither encrypted nor authenticated.\n";
+    "at ADDRESS of this one (an interface's IPv4 address; 0.0.0.0 unless it is given), until it\n"
+    "is told to end. What it sends is neither encrypted nor authenticated.\n";
 
 // A server in one mode, on a core of its own.
 class ModeServer {
@@ -36,8 +37,8 @@ class ModeServer {
   // The number of transports that it listens by.
   int Start(const std::string& host, Mode mode, std::optional<int> core) {
     if (core) PinThisThread(*core).IgnoreError();  // it may stay where it is
-    server_.emplace(ServerOptions{.mode = mode == Mode::kEvent ? ProgressMode::kEvent
-                                                               : ProgressMode::kBusy});
+    server_.emplace(
+        ServerOptions{.mode = mode == Mode::kEvent ? ProgressMode::kEvent : ProgressMode::kBusy});
     if (absl::Status added = server_->Add(services::Echo::Bind(echo_)); !added.ok()) {
       std::fprintf(stderr, "farcall_demo_server: %s\n", added.ToString().c_str());
       return 0;
@@ -75,8 +76,8 @@ int Serve(const std::string& host) {
   const Cores cores = ChooseCores();
   if (!cores.server) std::puts("one core only: the loop that spins is in the way of the other");
   ModeServer event, busy;
-  const int listening = event.Start(host, Mode::kEvent, cores.client) +
-                        busy.Start(host, Mode::kBusy, cores.server);
+  const int listening =
+      event.Start(host, Mode::kEvent, cores.client) + busy.Start(host, Mode::kBusy, cores.server);
   if (listening == 0) return EXIT_FAILURE;
   std::puts("ready");
   std::fflush(stdout);

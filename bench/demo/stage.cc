@@ -63,11 +63,10 @@ absl::StatusOr<Stage> OneHost(const Arguments& arguments, const Cores& cores) {
 
 // What the plan needs to know of our calls and of the adapter.
 absl::StatusOr<VerbsSizes> SizesOver(const std::string& host) {
-  const absl::StatusOr<ChildProcess> server =
-      ChildProcess::Start({.command = {Sibling("farcall_echo_server"),
-                                       absl::StrCat("rdma://", host, ":0"), "--quiet"},
-                           .core = {},
-                           .ready_prefix = "listening on "});
+  const absl::StatusOr<ChildProcess> server = ChildProcess::Start(
+      {.command = {Sibling("farcall_echo_server"), absl::StrCat("rdma://", host, ":0"), "--quiet"},
+       .core = {},
+       .ready_prefix = "listening on "});
   if (!server.ok()) return server.status();
   const absl::StatusOr<size_t> wire_bytes = WireBytesOf(server->ready_line(), 32);
   if (!wire_bytes.ok()) return wire_bytes.status();
@@ -77,8 +76,7 @@ absl::StatusOr<VerbsSizes> SizesOver(const std::string& host) {
   const RdmaOptions ours;
   return VerbsSizes{
       .wire_bytes = *wire_bytes,
-      .chunk_bytes =
-          static_cast<size_t>(std::min<uint64_t>(ours.chunk_bytes, can.max_read_bytes)),
+      .chunk_bytes = static_cast<size_t>(std::min<uint64_t>(ours.chunk_bytes, can.max_read_bytes)),
       .read_depth = static_cast<int>(
           std::min({ours.read_depth, can.max_initiator_depth, can.max_responder_resources}))};
 }
@@ -111,8 +109,8 @@ absl::StatusOr<Stage> OverAdapter(const Arguments& arguments, const Cores& cores
   stage.subjects.push_back(std::move(perftest));
   const std::string server = Sibling("farcall_echo_server");
   for (const Mode mode : {Mode::kBusy, Mode::kEvent}) {
-    stage.subjects.push_back(std::make_unique<ProcessSubject>(
-        server, arguments.adapter, arguments.adapter_host, mode));
+    stage.subjects.push_back(
+        std::make_unique<ProcessSubject>(server, arguments.adapter, arguments.adapter_host, mode));
   }
   for (const Mode mode : {Mode::kBusy, Mode::kEvent}) {
     stage.subjects.push_back(std::make_unique<ProcessSubject>(server, Scheme::kTcp, mode));
@@ -144,8 +142,9 @@ absl::StatusOr<Stage> TwoHosts(const Arguments& arguments) {
     }
   }
   if (!stage.subjects.empty()) return stage;
-  std::string why = absl::StrCat("nothing answers on ", arguments.connect,
-                                 "; start 'sh bench/demo.sh --server' there, and look at firewalls");
+  std::string why =
+      absl::StrCat("nothing answers on ", arguments.connect,
+                   "; start 'sh bench/demo.sh --server' there, and look at firewalls");
   for (const std::string& line : stage.left_out) absl::StrAppend(&why, "\n  ", line);
   return absl::UnavailableError(why);
 }

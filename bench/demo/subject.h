@@ -21,7 +21,8 @@ class Subject {
   // How the larger of request and reply travels: "eager", "rendezvous", "stream".
   virtual std::string path(const Workload& workload) const = 0;
   // Whether it can run `workload`; the others are passed over.
-  virtual bool Knows(const Workload& workload) const { return workload.alone() && !IsOfVerbs(workload.kind);
+  virtual bool Knows(const Workload& workload) const {
+    return workload.alone() && !IsOfVerbs(workload.kind);
   }
 
   // Runs the workload once on the calling thread, against a server of its own (a process pinned to

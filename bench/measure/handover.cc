@@ -27,8 +27,8 @@ bool Take(std::string_view& line, uint64_t& number, char behind) {
 
 std::string ToLine(const Measurement& measurement) {
   std::string line = std::to_string(measurement.elapsed_ns) + " " +
-                     std::to_string(measurement.cpu_ns.value_or(0)) + " " + std::to_string(measurement.errors) +
-                     " ";
+                     std::to_string(measurement.cpu_ns.value_or(0)) + " " +
+                     std::to_string(measurement.errors) + " ";
   measurement.latency.ForEach([&](uint64_t ns, uint64_t count) {
     line += std::to_string(ns) + ":" + std::to_string(count) + " ";
   });

@@ -148,9 +148,8 @@ Record ReadRecord(Reader& reader) {
 void AddReport(const Report& from, Report& to) {
   const auto add = [](const Facts& facts, Facts& all) {
     for (const auto& fact : facts) {
-      const bool known = std::any_of(all.begin(), all.end(), [&](const auto& other) {
-        return other.first == fact.first;
-      });
+      const bool known = std::any_of(all.begin(), all.end(),
+                                     [&](const auto& other) { return other.first == fact.first; });
       if (!known) all.push_back(fact);
     }
   };

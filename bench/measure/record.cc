@@ -202,9 +202,8 @@ std::string ToCsv(const std::vector<Record>& records) {
   std::string out;
   CsvLine names(out);
   const Record any;
-  ForEachField(any, [&](const char* name, const auto&, auto...) {
-    names.Add(std::string_view(name));
-  });
+  ForEachField(any,
+               [&](const char* name, const auto&, auto...) { names.Add(std::string_view(name)); });
   names.End();
   for (const Record& record : records) {
     CsvLine line(out);

@@ -60,8 +60,8 @@ struct Costs {
 };
 
 struct Measurement {
-  Latencies latency;           // round trips of the calls that succeeded
-  uint64_t elapsed_ns = 0;     // of the measured part
+  Latencies latency;        // round trips of the calls that succeeded
+  uint64_t elapsed_ns = 0;  // of the measured part
   // User and system time of both processes in the measured part. Empty: not known.
   std::optional<uint64_t> cpu_ns;
   double beside_mb_per_s = 0;  // 10^6 bytes of the payloads beside, on average

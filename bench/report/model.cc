@@ -21,7 +21,7 @@ using Which = std::function<bool(const Record&)>;
 constexpr uint64_t kSmallBytes = 32;
 constexpr uint64_t kLargeBytes = uint64_t{1} << 20;
 
-// Colours by transport, and of adapters by device. Those that are not known here share the last one.
+// Colours by transport, of adapters by device. Those that are not known here share the last one.
 int ColourOf(const Record& record) {
   std::string_view transport = record.transport;
   if (transport == "rdma") transport = record.device == "siw0" ? "loopback" : "shm";
@@ -341,7 +341,8 @@ bool IsSoftwareRdma(const Record& record) {
 }
 
 constexpr char kSoftwareRdma[] =
-    "rxe and siw are no RDMA hardware: the kernel does in software what an adapter would do, with a "
+    "rxe and siw are no RDMA hardware: the kernel does in software what an adapter would do, with "
+    "a "
     "system call for each post, on a machine that is emulated itself. No time or rate here says "
     "anything about RDMA; only ratios of what ran in the same round count, of ours to perftest, "
     "which does the same operations without calls, and the numbers of operations.";

@@ -152,9 +152,8 @@ Rounds OneAfterTheOther(const Rounds& sends, const std::optional<Rounds>& reads)
   for (Record sum : sends) {
     sum.p50_us *= 2;
     if (reads) {
-      const auto read = std::find_if(reads->begin(), reads->end(), [&](const Record& of) {
-        return of.round == sum.round;
-      });
+      const auto read = std::find_if(reads->begin(), reads->end(),
+                                     [&](const Record& of) { return of.round == sum.round; });
       if (read == reads->end()) continue;
       sum.p50_us += read->p50_us;
     }
@@ -188,14 +187,13 @@ std::vector<Verdict> JudgeDevice(const std::vector<Record>& records, const std::
       RatioOf(&Record::p50_us, OnDevice(records, device, kOurs, kSmallCall, 1),
               OneAfterTheOther(sends, std::nullopt)));
   add("a request of 64 KiB by rendezvous / " + twice + " + ib_read_lat)", kGuestRendezvous, false,
-      RatioOf(&Record::p50_us,
-              OnDevice(records, device, kOurs, {"bulk_request", kReadBytes}, 1),
+      RatioOf(&Record::p50_us, OnDevice(records, device, kOurs, {"bulk_request", kReadBytes}, 1),
               OneAfterTheOther(sends, reads)));
   for (const char* kind : {"bulk_request", "bulk_reply"}) {
     add(std::string(kind) + " 1 MiB, 4 in flight / ib_read_bw of " + bytes_of(streams),
         kGuestBandwidth, true,
-        RatioOf(&Record::mb_per_s,
-                OnDevice(records, device, kOurs, {kind, kMib}, kGuestInFlight), streams));
+        RatioOf(&Record::mb_per_s, OnDevice(records, device, kOurs, {kind, kMib}, kGuestInFlight),
+                streams));
   }
   return verdicts;
 }

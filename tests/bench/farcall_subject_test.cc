@@ -51,8 +51,7 @@ TEST_CASE("every workload runs over every transport") {
 }
 
 TEST_CASE("a server that does not start is an error") {
-  ProcessSubject subject("/nowhere/farcall_echo_server", Scheme::kTcp,
-                         Mode::kEvent);
+  ProcessSubject subject("/nowhere/farcall_echo_server", Scheme::kTcp, Mode::kEvent);
   CHECK(absl::IsNotFound(subject.Run(Short(Case::kLatency, 32, 1), std::nullopt).status()));
 }
 

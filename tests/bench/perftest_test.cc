@@ -27,7 +27,8 @@ std::string Latencies(const std::string& lines) {
 }
 
 std::string Bandwidth(const std::string& row) {
-  return " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n" + row +
+  return " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n" +
+         row +
          "\n-------------------------------------------------------------------------------\n";
 }
 
@@ -79,9 +80,8 @@ TEST_CASE("other output is no measurement, and is shown") {
     CHECK(absl::IsInvalidArgument(status));
     CHECK(status.message().find("ib_send_lat printed no figures: ") == 0);
   }
-  for (const std::string& output :
-       {std::string("no table"), Bandwidth(""), Bandwidth(" 65536 1000 12"),
-        Bandwidth(" 4096 1000 1 1 1")}) {
+  for (const std::string& output : {std::string("no table"), Bandwidth(""),
+                                    Bandwidth(" 65536 1000 12"), Bandwidth(" 4096 1000 1 1 1")}) {
     CAPTURE(output);
     CHECK(absl::IsInvalidArgument(FromPerftest(Stream(), output).status()));
   }

@@ -1,11 +1,11 @@
-# Our own programs: calls across the cable. The server's host dies under them, the cable is cut under
-# them: the client says so within the documented bound, and its next call goes elsewhere; what comes
-# back is used again.
+# Our own programs: calls across the cable. The server's host dies under them, and the cable is cut
+# under them: the client says so within the documented bound, and its next call goes elsewhere;
+# what comes back is used again.
 server=rdma://198.51.100.2:7000
 elsewhere=rdma://198.51.100.1:7001
 
-# Adapters give up after some 8 s (VerbsOptions::ack_timeout, retries). Soft-iWARP leaves that to its
-# TCP, which tries for minutes: three PINGs of 5 s without an answer end it after 20 s. And two
+# Adapters give up after some 8 s (VerbsOptions::ack_timeout, retries). Soft-iWARP leaves that to
+# its TCP, which tries for minutes: three PINGs of 5 s without an answer end it after 20 s. And two
 # guests on two cores are slow.
 case $device in rxe) bound=15 ;; siw) bound=35 ;; esac
 
