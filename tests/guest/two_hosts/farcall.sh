@@ -2,7 +2,7 @@
 # under them: the client says so within the documented bound, and its next call goes elsewhere;
 # what comes back is used again.
 server=rdma://198.51.100.2:7000
-elsewhere=rdma://198.51.100.1:7001
+elsewhere=tcp://127.0.0.1:7001  # without a cable the adapter has no port that is up
 
 # Adapters give up after some 8 s (VerbsOptions::ack_timeout, retries). Soft-iWARP leaves that to
 # its TCP, which tries for minutes: three PINGs of 5 s without an answer end it after 20 s. And two
@@ -30,7 +30,6 @@ lost_within_bound() {
 
 start a 900 farcall_echo_server "$elsewhere"
 start b 400 farcall_echo_server "$server"
-run a 60 await_listener.sh
 run b 60 await_listener.sh
 run a 120 farcall doctor "$server"
 run a 120 farcall_echo_client "$server" 'across the cable' --calls 100 --timeout 30
