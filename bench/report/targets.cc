@@ -78,19 +78,19 @@ class Bench {
   explicit Bench(const std::vector<Record>& records) : records_(records) {}
 
   // A ratio within rounds, of ours to another's.
-  void AtMost(double limit, Figure figure, const char* name, const Who& ours, const Who& other,
-              const What& what) {
-    Compare(limit, false, std::move(figure), name, ours, what, other, what);
+  void AtMost(double limit, const Figure& figure, const char* name, const Who& ours,
+              const Who& other, const What& what) {
+    Compare(limit, false, figure, name, ours, what, other, what);
   }
-  void AtLeast(double limit, Figure figure, const char* name, const Who& ours, const Who& other,
-               const What& what) {
-    Compare(limit, true, std::move(figure), name, ours, what, other, what);
+  void AtLeast(double limit, const Figure& figure, const char* name, const Who& ours,
+               const Who& other, const What& what) {
+    Compare(limit, true, figure, name, ours, what, other, what);
   }
   // Of ours to ours with nothing beside it.
-  void AtMostOfAlone(double limit, Figure figure, const char* name, const Who& ours,
+  void AtMostOfAlone(double limit, const Figure& figure, const char* name, const Who& ours,
                      const What& what) {
     const What alone{what.kind, what.bytes};
-    Compare(limit, false, std::move(figure), name, ours, what, ours, alone);
+    Compare(limit, false, figure, name, ours, what, ours, alone);
   }
   // A figure by itself.
   void Absolute(double limit, bool at_least, const Figure& figure, const char* unit,
@@ -114,7 +114,7 @@ class Bench {
   std::vector<Verdict> verdicts;
 
  private:
-  void Compare(double limit, bool at_least, Figure figure, const char* name, const Who& ours,
+  void Compare(double limit, bool at_least, const Figure& figure, const char* name, const Who& ours,
                const What& what, const Who& other, const What& other_what) {
     const std::string against = std::string(ours.transport) == other.transport &&
                                         what.kind == other_what.kind &&

@@ -11,8 +11,10 @@ case $device in rxe) bound=15 ;; siw) bound=35 ;; esac
 
 # under_traffic <limit>: calls without end, by $job.
 under_traffic() {
-  start a "$1" farcall_echo_client "$server" 'to the end' --calls 100000000 --timeout 100
-  sleep 5
+  start a "$1" stdbuf -oL farcall_echo_client "$server" 'to the end' --calls 100000000 \
+    --timeout 100
+  await_line "$job" 'to the end' 60
+  sleep 2
   [ ! -e "$job.end" ] || broken "it ended before anything was done to it" "$job"
 }
 
