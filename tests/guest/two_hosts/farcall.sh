@@ -33,6 +33,8 @@ lost_within_bound() {
 start a 900 farcall_echo_server "$elsewhere"
 start b 400 farcall_echo_server "$server"
 run b 60 await_listener.sh
+# Neighbours have to find each other first, which doctor tries once.
+run a 60 busybox ping -c 3 -W 30 198.51.100.2
 run a 120 farcall doctor "$server"
 run a 120 farcall_echo_client "$server" 'across the cable' --calls 100 --timeout 30
 
