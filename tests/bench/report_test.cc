@@ -143,6 +143,7 @@ TEST_CASE("over an adapter beside perftest, the operations of a call are its flo
   const Verdict& of_siw = Find(verdicts, "siw0 busy, latency 32 B");
   CHECK(of_siw.found->median == Approx(3));
   CHECK_FALSE(of_siw.pass);
+  CHECK(of_siw.must == "at most 1.60, if it were rxe");
   const Verdict& rendezvous = Find(verdicts, "rxe0 busy, a request of 64 KiB by rendezvous");
   CHECK(rendezvous.found->median == Approx(1.2));
   CHECK(rendezvous.pass);
