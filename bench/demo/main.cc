@@ -86,9 +86,14 @@ class ProgressLine {
   uint64_t start_ns_ = 0;
 };
 
-// Whether there is more to tell of a run than its rounds.
+// Whether both sides are here and calls are made one at a time.
+bool CountsCosts(const Arguments& arguments) {
+  return !arguments.load && arguments.connect.empty();
+}
+
+// Whether there is more to tell of a run than its rounds and costs.
 bool TellsMore(const Arguments& arguments) {
-  return !arguments.load && arguments.adapter.empty() && arguments.connect.empty();
+  return CountsCosts(arguments) && arguments.adapter.empty();
 }
 
 Facts DescribeVersions(const Lineup& lineup) {
@@ -110,7 +115,7 @@ Facts DescribeSettings(const Arguments& arguments, const Lineup& lineup, const C
        std::string(kCongestionControl) + ", by TCP_CONGESTION on own sockets"},
       {"tcp_nodelay", 1.0},
       {kLoadBefore, load}};
-  if (TellsMore(arguments)) settings.emplace_back("costs_counted", HowCostsAreCounted());
+  if (CountsCosts(arguments)) settings.emplace_back("costs_counted", HowCostsAreCounted());
   if (cores.client && cores.server) {
     settings.emplace_back("client_core", static_cast<double>(*cores.client));
     settings.emplace_back("server_core", static_cast<double>(*cores.server));
@@ -230,7 +235,7 @@ Outcome Measure(const Arguments& arguments, const Lineup& lineup, const Cores& c
   ProgressLine progress;
   Outcome outcome =
       RunRounds(lineup.plan, lineup.subjects, cores, lineup.probe, std::ref(progress));
-  if (TellsMore(arguments) && outcome.status.ok()) {
+  if (CountsCosts(arguments) && outcome.status.ok()) {
     outcome.status = CountCosts(lineup.subjects, cores, std::ref(progress), outcome.records);
   }
   if (TellsMore(arguments) && outcome.status.ok()) {
