@@ -115,7 +115,10 @@ Facts DescribeSettings(const Arguments& arguments, const Lineup& lineup, const C
        std::string(kCongestionControl) + ", by TCP_CONGESTION on own sockets"},
       {"tcp_nodelay", 1.0},
       {kLoadBefore, load}};
-  if (CountsCosts(arguments)) settings.emplace_back("costs_counted", HowCostsAreCounted());
+  if (CountsCosts(arguments)) {
+    settings.emplace_back("costs_counted",
+                          arguments.adapter.empty() ? HowCostsAreCounted() : "by the connections");
+  }
   if (cores.client && cores.server) {
     settings.emplace_back("client_core", static_cast<double>(*cores.client));
     settings.emplace_back("server_core", static_cast<double>(*cores.server));
@@ -236,7 +239,8 @@ Outcome Measure(const Arguments& arguments, const Lineup& lineup, const Cores& c
   Outcome outcome =
       RunRounds(lineup.plan, lineup.subjects, cores, lineup.probe, std::ref(progress));
   if (CountsCosts(arguments) && outcome.status.ok()) {
-    outcome.status = CountCosts(lineup.subjects, cores, std::ref(progress), outcome.records);
+    outcome.status = CountCosts(lineup.subjects, cores, std::ref(progress), outcome.records,
+                                arguments.adapter.empty());
   }
   if (TellsMore(arguments) && outcome.status.ok()) {
     outcome.Append(RunRounds(CrossoverPlan(arguments.quick), MakeForcedSubjects(), cores,
