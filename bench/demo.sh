@@ -4,6 +4,8 @@
 # report.json and report.csv beside it.
 #
 #   sh bench/demo.sh [--quick] [--load] [--no-peers] [--json FILE] [--csv FILE] [--html FILE]
+#   sh bench/demo.sh --server [ADDRESS]     on one host, with --connect HOST on another: the same
+#   sh bench/demo.sh --connect HOST [...]   over rdma:// and tcp:// between the two
 #
 # Works from any directory on a fresh Debian 12 (root or sudo): installs what is missing, builds the
 # release preset of what the demo needs, and hands all arguments to the demo. Unless --no-peers is
@@ -12,9 +14,14 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
+if [ "${1:-}" = --server ]; then
+  shift
+  sh "$root/.ci/build.sh" release farcall_demo_server
+  exec "$root/build/release/bin/farcall_demo_server" "$@"
+fi
 targets="farcall_demo farcall_peers"
 for argument in "$@"; do
-  [ "$argument" != --no-peers ] || targets=farcall_demo
+  case $argument in --no-peers|--connect) targets=farcall_demo ;; esac
 done
 if [ "$targets" != farcall_demo ]; then
   sh "$root/.ci/setup.sh" "$root/bench/peers/packages" ||

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -51,9 +52,9 @@ std::vector<Pass> PassesFor(const std::vector<std::unique_ptr<Subject>>& subject
   return passes;
 }
 
-absl::StatusOr<Costs> Count(const Pass& pass, const Cores& cores) {
+absl::StatusOr<Costs> Count(const Pass& pass, const Cores& cores, bool of_processes) {
   absl::StatusOr<Costs> costs = pass.subject->CountOperations(pass.workload, cores.server);
-  if (!costs.ok()) return costs;
+  if (!costs.ok() || !of_processes) return costs;
   const absl::StatusOr<Measurement> measured = pass.subject->Run(pass.workload, cores.server);
   if (!measured.ok()) return measured.status();
   const uint64_t calls = measured->latency.count() + measured->errors;
@@ -70,15 +71,16 @@ absl::StatusOr<Costs> Count(const Pass& pass, const Cores& cores) {
 }  // namespace
 
 absl::Status CountCosts(const std::vector<std::unique_ptr<Subject>>& subjects, const Cores& cores,
-                        const Progress& progress, std::vector<Record>& records) {
+                        const Progress& progress, std::vector<Record>& records, bool of_processes) {
   const std::vector<Pass> passes = PassesFor(subjects, records);
-  const CountHeaps counting;
+  std::optional<CountHeaps> counting;
+  if (of_processes) counting.emplace();
   int number = 0;
   for (const Pass& pass : passes) {
     const std::string what = "costs of " + FormatBytes(pass.workload.bytes) + ", " +
                              pass.subject->transport() + " " + NameOf(pass.subject->mode());
     progress(++number, static_cast<int>(passes.size()), what);
-    const absl::StatusOr<Costs> costs = Count(pass, cores);
+    const absl::StatusOr<Costs> costs = Count(pass, cores, of_processes);
     if (!costs.ok()) {
       return absl::Status(costs.status().code(),
                           what + ": " + std::string(costs.status().message()));

@@ -19,16 +19,15 @@
 #include <variant>
 #include <vector>
 
+#include "farcall/bench/demo/arguments.h"
 #include "farcall/bench/demo/costs.h"
-#include "farcall/bench/demo/farcall_subject.h"
-#include "farcall/bench/demo/floor_subject.h"
-#include "farcall/bench/demo/peer_subject.h"
+#include "farcall/bench/demo/lineup.h"
 #include "farcall/bench/demo/plan.h"
 #include "farcall/bench/demo/rounds.h"
 #include "farcall/bench/demo/stages.h"
-#include "farcall/bench/measure/child_process.h"
 #include "farcall/bench/measure/clock.h"
 #include "farcall/bench/measure/cores.h"
+#include "farcall/bench/measure/read_report.h"
 #include "farcall/bench/measure/record.h"
 #include "farcall/bench/measure/socket_options.h"
 #include "farcall/bench/measure/table.h"
@@ -40,21 +39,6 @@
 namespace farcall::bench {
 namespace {
 
-constexpr char kUsage[] =
-    "usage: farcall_demo [--load] [--quick] [--no-peers] [--json FILE] [--csv FILE]\n"
-    "                    [--html FILE] [--help]\n"
-    "Measures calls between two processes, interleaved with plain sockets (the floor), and prints "
-    "a table\n"
-    "of both. The last line is the short answer.\n"
-    "  --load       small calls under load instead: many at once, on many connections, beside "
-    "large\n"
-    "               payloads and idle connections\n"
-    "  --quick      about 80 s instead of about eight minutes: fewer sizes and rounds\n"
-    "  --no-peers   without the libraries of others: half as long\n"
-    "  --json FILE  also write every record, one a case and round, to FILE\n"
-    "  --csv FILE   the same as a table of values\n"
-    "  --html FILE  also write a page with charts to FILE, which needs nothing else\n";
-
 constexpr char kRowNames[] =
     "floor/tcp: plain sockets, no RPC · tcp: Farcall over TCP, another process · floor/shm: a "
     "cache "
@@ -64,89 +48,19 @@ constexpr char kRowNames[] =
     "what it costs beside the transport\n"
     "peer/…: libraries of others, each an echo of the same bytes in two processes\n";
 
+// Settings that warnings are made of.
+constexpr char kLoadBefore[] = "load_average_before";
+constexpr char kDropped[] = "dropped_measurements";
+// What the name of a setting begins with that is a target's verdict.
+constexpr std::string_view kTarget = "target: ";
+
 // A minute's load average above this comes from somebody who would also run beside the
 // measurements.
 constexpr double kQuietLoad = 0.3;
 
 // Flags for programs that read the file; who reads the screen is warned where they matter.
 constexpr std::array<std::string_view, 5> kOnlyInJson = {"virtual_machine", "optimised", "quick",
-                                                         "tcp_nodelay", "load_average_before"};
-
-struct Arguments {
-  bool help = false;
-  bool load = false;
-  bool quick = false;
-  bool peers = true;
-  // Empty: none.
-  std::string json;
-  std::string csv;
-  std::string html;
-};
-
-// The file that an argument names; nullptr: it names none.
-std::string* FileOf(std::string_view argument, Arguments& arguments) {
-  if (argument == "--json") return &arguments.json;
-  if (argument == "--csv") return &arguments.csv;
-  if (argument == "--html") return &arguments.html;
-  return nullptr;
-}
-
-// nullopt, with the reason on standard error, when they make no sense.
-std::optional<Arguments> Parse(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument == "--help") {
-      arguments.help = true;
-    } else if (argument == "--load") {
-      arguments.load = true;
-    } else if (argument == "--quick") {
-      arguments.quick = true;
-    } else if (argument == "--no-peers") {
-      arguments.peers = false;
-    } else if (std::string* const file = FileOf(argument, arguments); file && i + 1 < argc) {
-      *file = argv[++i];
-    } else {
-      std::cerr << "farcall_demo: ";
-      if (file != nullptr) {
-        std::cerr << argument << " needs a file\n";
-      } else {
-        std::cerr << "unknown argument " << argument << '\n';
-      }
-      std::cerr << kUsage;
-      return std::nullopt;
-    }
-  }
-  return arguments;
-}
-
-// Each beside its floor, so that both meet the same mood of the machine; and `peers`.
-std::vector<std::unique_ptr<Subject>> MakeSubjects(std::vector<std::unique_ptr<Subject>> peers) {
-  const std::string floor_server = FolderOfThisProgram() + "/farcall_floor_server";
-  const std::string echo_server = FolderOfThisProgram() + "/farcall_echo_server";
-  std::vector<std::unique_ptr<Subject>> subjects;
-  for (const Mode mode : {Mode::kEvent, Mode::kBusy}) {
-    subjects.push_back(std::make_unique<TcpFloorSubject>(floor_server, mode));
-    for (const auto scheme : {ProcessSubject::Scheme::kTcp, ProcessSubject::Scheme::kShm}) {
-      subjects.push_back(std::make_unique<ProcessSubject>(echo_server, scheme, mode));
-    }
-  }
-  subjects.push_back(std::make_unique<ShmFloorSubject>(floor_server));
-  subjects.push_back(std::make_unique<LoopbackSubject>(Mode::kEvent));
-  std::move(peers.begin(), peers.end(), std::back_inserter(subjects));
-  return subjects;
-}
-
-// Shared memory with all payloads forced to be eager, and with none of them.
-std::vector<std::unique_ptr<Subject>> MakeForcedSubjects() {
-  const std::string echo_server = FolderOfThisProgram() + "/farcall_echo_server";
-  std::vector<std::unique_ptr<Subject>> subjects;
-  for (const uint32_t threshold : {uint32_t{128} << 10, uint32_t{0}}) {
-    subjects.push_back(std::make_unique<ProcessSubject>(echo_server, ProcessSubject::Scheme::kShm,
-                                                        Mode::kBusy, threshold));
-  }
-  return subjects;
-}
+                                                         "tcp_nodelay", kLoadBefore};
 
 // One line that is rewritten on a terminal; elsewhere a line for every tenth of the run.
 class ProgressLine {
@@ -172,31 +86,65 @@ class ProgressLine {
   uint64_t start_ns_ = 0;
 };
 
-Facts DescribeVersions(const PeersHere& peers) {
+// Whether both sides are here and calls are made one at a time.
+bool CountsCosts(const Arguments& arguments) {
+  return !arguments.load && arguments.connect.empty();
+}
+
+// Whether there is more to tell of a run than its rounds and costs.
+bool TellsMore(const Arguments& arguments) {
+  return CountsCosts(arguments) && arguments.adapter.empty();
+}
+
+Facts DescribeVersions(const Lineup& lineup) {
   Facts versions = DescribeToolchain();
   versions.emplace(versions.begin(), "farcall", std::string(FARCALL_VERSION));
-  versions.insert(versions.end(), peers.about.begin(), peers.about.end());
+  versions.insert(versions.end(), lineup.about.begin(), lineup.about.end());
   return versions;
 }
 
-Facts DescribeSettings(const Arguments& arguments, const Plan& plan, const Cores& cores,
+Facts DescribeSettings(const Arguments& arguments, const Lineup& lineup, const Cores& cores,
                        double load) {
-  const Workload& any = plan.workloads.front();
+  const Workload& any = lineup.plan.workloads.front();
   Facts settings = {
       {"quick", arguments.quick ? 1.0 : 0.0},
-      {"rounds", static_cast<double>(plan.rounds)},
+      {"rounds", static_cast<double>(lineup.plan.rounds)},
       {"seconds_per_measurement", std::chrono::duration<double>(any.duration).count()},
       {"warm_up_seconds", std::chrono::duration<double>(any.warm_up).count()},
       {"congestion_control",
        std::string(kCongestionControl) + ", by TCP_CONGESTION on own sockets"},
       {"tcp_nodelay", 1.0},
-      {"load_average_before", load}};
-  if (!arguments.load) settings.emplace_back("costs_counted", HowCostsAreCounted());
+      {kLoadBefore, load}};
+  if (CountsCosts(arguments)) {
+    settings.emplace_back("costs_counted",
+                          arguments.adapter.empty() ? HowCostsAreCounted() : "by the connections");
+  }
   if (cores.client && cores.server) {
     settings.emplace_back("client_core", static_cast<double>(*cores.client));
     settings.emplace_back("server_core", static_cast<double>(*cores.server));
   }
+  settings.insert(settings.end(), lineup.settings.begin(), lineup.settings.end());
   return settings;
+}
+
+// Of this machine; of one that is emulated that of its host, which FARCALL_HOST_LOAD says.
+double LoadAverage() {
+  double load = 0;
+  if (const char* const of_host = std::getenv("FARCALL_HOST_LOAD")) {
+    load = std::strtod(of_host, nullptr);
+  } else {
+    getloadavg(&load, 1);
+  }
+  return load;
+}
+
+// 0 when there is none.
+double NumberOf(const Facts& facts, std::string_view name) {
+  for (const auto& [known, value] : facts) {
+    const double* const number = std::get_if<double>(&value);
+    if (known == name && number != nullptr) return *number;
+  }
+  return 0;
 }
 
 std::string FormatLoad(double load) {
@@ -205,7 +153,7 @@ std::string FormatLoad(double load) {
   return text;
 }
 
-void PrintSettings(const Report& report, double load) {
+void PrintSettings(const Report& report) {
   for (const Facts* facts : {&report.machine, &report.versions, &report.settings}) {
     const char* separator = "";
     for (const auto& [name, value] : *facts) {
@@ -216,12 +164,30 @@ void PrintSettings(const Report& report, double load) {
     }
     std::cout << '\n';
   }
+  const double load = NumberOf(report.settings, kLoadBefore);
   std::cout << "load average before the run " << FormatLoad(load)
             << (load > kQuietLoad ? ": other processes are busy" : "") << "\n\n";
 }
 
 // What a reader must know before believing the table.
-std::vector<std::string> WarningsOf(const Outcome& outcome, const Cores& cores, double load) {
+std::vector<std::string> WarningsOf(const Report& report) {
+  std::vector<std::string> warnings;
+  const double load = NumberOf(report.settings, kLoadBefore);
+  if (load > kQuietLoad) {
+    warnings.push_back("The load average was " + FormatLoad(load) +
+                       " before the run: other processes were busy, and the figures are worth "
+                       "less.");
+  }
+  const double dropped = NumberOf(report.settings, kDropped);
+  if (dropped > 0) {
+    warnings.push_back("Left out, as the cores moved during each attempt: " + ShortNumber(dropped) +
+                       " measurement(s).");
+  }
+  return warnings;
+}
+
+// And before believing those of this run.
+std::vector<std::string> WarningsOf(const Outcome& outcome, const Cores& cores) {
   std::vector<std::string> warnings;
   if (!cores.client) {
     warnings.emplace_back("One core only: nothing is pinned, and busy modes starve each other.");
@@ -230,15 +196,6 @@ std::vector<std::string> WarningsOf(const Outcome& outcome, const Cores& cores, 
   warnings.emplace_back(
       "Built without optimisation: the figures mean nothing. Use the release preset.");
 #endif
-  if (load > kQuietLoad) {
-    warnings.push_back("The load average was " + FormatLoad(load) +
-                       " before the run: other processes were busy, and the figures are worth "
-                       "less.");
-  }
-  if (outcome.dropped > 0) {
-    warnings.push_back("Left out, as the cores moved during each attempt: " +
-                       std::to_string(outcome.dropped) + " measurement(s).");
-  }
   for (const std::string& line : outcome.wrong_replies) warnings.push_back("WRONG: " + line);
   return warnings;
 }
@@ -277,18 +234,19 @@ void RaiseDescriptorLimit() {
 }
 
 // The rounds, and then what is told of calls beside their times.
-Outcome Measure(const Arguments& arguments, const Plan& plan,
-                const std::vector<std::unique_ptr<Subject>>& subjects, const Cores& cores) {
+Outcome Measure(const Arguments& arguments, const Lineup& lineup, const Cores& cores) {
   ProgressLine progress;
-  Outcome outcome = RunRounds(plan, subjects, cores, ProbeOf(cores), std::ref(progress));
-  if (!arguments.load && outcome.status.ok()) {
-    outcome.status = CountCosts(subjects, cores, std::ref(progress), outcome.records);
+  Outcome outcome =
+      RunRounds(lineup.plan, lineup.subjects, cores, lineup.probe, std::ref(progress));
+  if (CountsCosts(arguments) && outcome.status.ok()) {
+    outcome.status = CountCosts(lineup.subjects, cores, std::ref(progress), outcome.records,
+                                arguments.adapter.empty());
   }
-  if (!arguments.load && outcome.status.ok()) {
+  if (TellsMore(arguments) && outcome.status.ok()) {
     outcome.Append(RunRounds(CrossoverPlan(arguments.quick), MakeForcedSubjects(), cores,
-                             ProbeOf(cores), std::ref(progress)));
+                             lineup.probe, std::ref(progress)));
   }
-  if (!arguments.load && outcome.status.ok()) {
+  if (TellsMore(arguments) && outcome.status.ok()) {
     outcome.Append(MeasureStages(cores, std::ref(progress)));
   }
   progress.Clear();
@@ -302,19 +260,43 @@ void AddWhatFollows(const ReportModel& model, Report& report) {
   }
   for (const Verdict& verdict : model.verdicts) {
     if (!verdict.found) continue;
-    report.settings.emplace_back("target: " + verdict.what, ToText(verdict));
+    report.settings.emplace_back(std::string(kTarget) + verdict.what, ToText(verdict));
   }
 }
 
-int Demo(const Arguments& arguments) {
-  OutputFile json(arguments.json), csv(arguments.csv), html(arguments.html);
-  if (!json.good() || !csv.good() || !html.good()) return EXIT_FAILURE;
+// Of a report that was read, so that it can be worked out anew.
+void RemoveWhatFollows(Report& report) {
+  std::erase_if(report.records, [](const Record& record) { return record.estimate.has_value(); });
+  std::erase_if(report.settings, [](const auto& fact) { return fact.first.starts_with(kTarget); });
+}
+
+// Where a report goes.
+struct Outputs {
+  explicit Outputs(const Arguments& arguments)
+      : json(arguments.json), csv(arguments.csv), html(arguments.html) {}
+
+  bool good() const { return json.good() && csv.good() && html.good(); }
+  // Prints the report and writes its files; false when one cannot be written.
+  bool Take(Report report, std::vector<std::string> warnings) {
+    for (std::string& warning : WarningsOf(report)) warnings.push_back(std::move(warning));
+    const ReportModel model = MakeModel(report, warnings);
+    AddWhatFollows(model, report);
+    if (!report.records.empty()) {
+      std::cout << FormatTable(report.records) << kRowNames << FormatVerdicts(model.verdicts);
+    }
+    for (const std::string& warning : model.warnings) std::cout << warning << '\n';
+    std::cout << FormatHeadline(report.records);
+    bool written = json.Write(ToJson(report));
+    written = csv.Write(ToCsv(report.records)) && written;
+    return html.Write(ToHtml(model)) && written;
+  }
+
+  OutputFile json, csv, html;
+};
+
+int MeasureAndTell(const Arguments& arguments, Outputs& outputs) {
   RaiseDescriptorLimit();
-  double load = 0;
-  getloadavg(&load, 1);
-  const Plan plan = arguments.load    ? LoadPlan(arguments.quick)
-                    : arguments.quick ? QuickPlan()
-                                      : FullPlan();
+  const double load = LoadAverage();
   const Cores cores = ChooseCores();
   if (cores.client) {
     const absl::Status pinned = PinThisThread(*cores.client);
@@ -323,29 +305,27 @@ int Demo(const Arguments& arguments) {
       return EXIT_FAILURE;
     }
   }
-  PeersHere peers;
-  if (arguments.peers && !arguments.load) peers = FindPeers(FolderOfThisProgram(), cores.server);
-  Report report{.machine = DescribeMachine(),
-                .versions = DescribeVersions(peers),
-                .settings = DescribeSettings(arguments, plan, cores, load),
-                .records = {}};
-  PrintSettings(report, load);
-  for (const std::string& line : peers.left_out) std::cout << line << '\n';
-
-  Outcome outcome = Measure(arguments, plan, MakeSubjects(std::move(peers.subjects)), cores);
-  report.records = std::move(outcome.records);
-  report.settings.emplace_back("dropped_measurements", static_cast<double>(outcome.dropped));
-  const std::vector<std::string> warnings = WarningsOf(outcome, cores, load);
-  const ReportModel model = MakeModel(report, warnings);
-  AddWhatFollows(model, report);
-  if (!report.records.empty()) {
-    std::cout << FormatTable(report.records) << kRowNames << FormatVerdicts(model.verdicts);
+  absl::StatusOr<Lineup> lineup = MakeLineup(arguments, cores);
+  if (!lineup.ok()) {
+    std::cerr << "farcall_demo: " << lineup.status().message() << '\n';
+    return EXIT_FAILURE;
   }
-  for (const std::string& warning : warnings) std::cout << warning << '\n';
-  std::cout << FormatHeadline(report.records);
-  bool written = json.Write(ToJson(report));
-  written = csv.Write(ToCsv(report.records)) && written;
-  written = html.Write(ToHtml(model)) && written;
+  if (arguments.rounds > 0) lineup->plan.rounds = arguments.rounds;
+  Report report{.machine = DescribeMachine(),
+                .versions = DescribeVersions(*lineup),
+                .settings = DescribeSettings(arguments, *lineup, cores, load),
+                .records = {}};
+  PrintSettings(report);
+  for (const std::string& line : lineup->left_out) std::cout << line << '\n';
+
+  Outcome outcome = Measure(arguments, *lineup, cores);
+  report.records = std::move(outcome.records);
+  report.settings.emplace_back(kDropped, static_cast<double>(outcome.dropped));
+  std::vector<std::string> warnings = WarningsOf(outcome, cores);
+  if (!arguments.adapter.empty() || !arguments.connect.empty()) {
+    warnings.insert(warnings.end(), lineup->left_out.begin(), lineup->left_out.end());
+  }
+  const bool written = outputs.Take(std::move(report), std::move(warnings));
   if (!outcome.status.ok()) {
     std::cerr << "farcall_demo: stopped: " << outcome.status.message() << '\n';
   }
@@ -353,11 +333,46 @@ int Demo(const Arguments& arguments) {
   return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+// One report of several: what each says first counts.
+absl::StatusOr<Report> ReadAll(const std::vector<std::string>& names) {
+  Report all;
+  for (const std::string& name : names) {
+    std::ifstream file(name);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (!file) return absl::NotFoundError("cannot read " + name);
+    const absl::StatusOr<Report> report = ReadReport(text);
+    if (!report.ok()) {
+      return absl::InvalidArgumentError(name + ": " + std::string(report.status().message()));
+    }
+    AddReport(*report, all);
+  }
+  return all;
+}
+
+int ReadAgain(const Arguments& arguments, Outputs& outputs) {
+  absl::StatusOr<Report> report = ReadAll(arguments.read);
+  if (!report.ok()) {
+    std::cerr << "farcall_demo: " << report.status().message() << '\n';
+    return EXIT_FAILURE;
+  }
+  RemoveWhatFollows(*report);
+  PrintSettings(*report);
+  return outputs.Take(*std::move(report), {}) ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int Demo(const Arguments& arguments) {
+  Outputs outputs(arguments);
+  if (!outputs.good()) return EXIT_FAILURE;
+  return arguments.read.empty() ? MeasureAndTell(arguments, outputs)
+                                : ReadAgain(arguments, outputs);
+}
+
 }  // namespace
 }  // namespace farcall::bench
 
 int main(int argc, char** argv) {
-  const std::optional<farcall::bench::Arguments> arguments = farcall::bench::Parse(argc, argv);
+  const std::optional<farcall::bench::Arguments> arguments =
+      farcall::bench::ParseArguments(argc, argv);
   if (!arguments) return 2;
   if (arguments->help) {
     std::fputs(farcall::bench::kUsage, stdout);

@@ -47,6 +47,34 @@ Plan CrossoverPlan(bool quick) {
                   std::chrono::milliseconds(40));
 }
 
+Plan VerbsPlan(bool quick, const VerbsSizes& sizes) {
+  Plan plan{.workloads = {}, .rounds = quick ? 3 : 7};
+  const auto add = [&](Case kind, size_t bytes, int outstanding = 1) {
+    plan.workloads.push_back({.kind = kind,
+                              .bytes = bytes,
+                              .outstanding = outstanding,
+                              .duration = std::chrono::milliseconds(quick ? 300 : 500),
+                              .warm_up = std::chrono::milliseconds(150)});
+  };
+  constexpr int kInFlight = 4;
+  add(Case::kSendLat, sizes.wire_bytes);
+  add(Case::kLatency, 32);
+  add(Case::kReadLat, 64 * kKib);
+  add(Case::kBulkRequest, 64 * kKib);
+  add(Case::kReadBw, sizes.chunk_bytes, sizes.read_depth);
+  add(Case::kBulkRequest, kMib, kInFlight);
+  add(Case::kBulkReply, kMib, kInFlight);
+  add(Case::kLatency, 4 * kKib);
+  add(Case::kLatency, 64 * kKib);
+  add(Case::kThroughput, 32, 64);
+  if (quick) return plan;
+  add(Case::kLatency, kKib);
+  add(Case::kLatency, 16 * kKib);
+  add(Case::kLatency, kMib);
+  add(Case::kThroughput, 32, 16);
+  return plan;
+}
+
 Plan LoadPlan(bool quick) {
   Plan plan{.workloads = {}, .rounds = quick ? 3 : 5};
   const auto add = [&](Workload workload) {

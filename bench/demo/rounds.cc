@@ -103,7 +103,8 @@ Outcome RunRounds(const Plan& plan, const std::vector<std::unique_ptr<Subject>>&
   }
   const int total = plan.rounds * a_round;
   int number = 0;
-  for (int round = 1; round <= plan.rounds; ++round) {
+  for (int i = 0; i < plan.rounds; ++i) {
+    const int round = plan.first_round + i;
     for (const Workload& workload : plan.workloads) {
       for (const std::unique_ptr<Subject>& subject : subjects) {
         if (!subject->Knows(workload)) continue;

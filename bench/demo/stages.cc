@@ -23,14 +23,13 @@ constexpr std::chrono::seconds kPatience(10);
 
 std::string CoreOf(std::optional<int> core) { return std::to_string(core.value_or(-1)); }
 
-absl::StatusOr<Record> MeasureOne(ProcessSubject::Scheme scheme, Mode mode, size_t bytes,
-                                  const Cores& cores) {
+absl::StatusOr<Record> MeasureOne(Scheme scheme, Mode mode, size_t bytes, const Cores& cores) {
   const ProcessSubject subject("", scheme, mode);
   Record record = NameRecord(subject, {.kind = Case::kLatency, .bytes = bytes}, 1);
   record.kind = "stages";
   record.bytes = bytes;
   record.outstanding = 1;
-  const std::string address = scheme == ProcessSubject::Scheme::kTcp
+  const std::string address = scheme == Scheme::kTcp
                                   ? "tcp://127.0.0.1:0"
                                   : "shm://farcall-stages-" + std::to_string(::getpid());
   const absl::StatusOr<ChildProcess> program = ChildProcess::Start(
@@ -62,14 +61,13 @@ absl::Status ReadStages(std::string_view line, Record& record) {
 }
 
 Outcome MeasureStages(const Cores& cores, const Progress& progress) {
-  using Scheme = ProcessSubject::Scheme;
   Outcome outcome;
   int number = 0;
   for (const Mode mode : {Mode::kBusy, Mode::kEvent}) {
     for (const Scheme scheme : {Scheme::kTcp, Scheme::kShm}) {
       for (const size_t bytes : kSizes) {
-        const std::string what = "stages of " + FormatBytes(bytes) + ", " +
-                                 (scheme == Scheme::kTcp ? "tcp " : "shm ") + NameOf(mode);
+        const std::string what =
+            "stages of " + FormatBytes(bytes) + ", " + TransportOf(scheme) + " " + NameOf(mode);
         progress(++number, static_cast<int>(4 * std::size(kSizes)), what);
         absl::StatusOr<Record> record = MeasureOne(scheme, mode, bytes, cores);
         if (!record.ok()) {

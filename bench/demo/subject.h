@@ -25,7 +25,9 @@ class Subject {
   // How the larger of request and reply travels: "eager", "rendezvous", "stream".
   virtual std::string path(const Workload& workload) const = 0;
   // Whether it can run `workload`; the others are passed over.
-  virtual bool Knows(const Workload& workload) const { return workload.alone(); }
+  virtual bool Knows(const Workload& workload) const {
+    return workload.alone() && !IsOfVerbs(workload.kind);
+  }
 
   // Runs the workload once on the calling thread, against a server of its own (a process pinned to
   // `server_core`, unless empty or in process), and leaves nothing running: whatever spins or wakes

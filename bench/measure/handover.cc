@@ -41,9 +41,10 @@ std::string TextOf(const std::optional<uint64_t>& number) {
 
 std::string ToLine(const Measurement& measurement) {
   std::string line =
-      std::to_string(measurement.elapsed_ns) + " " + std::to_string(measurement.cpu_ns) + " " +
-      std::to_string(measurement.errors) + " " + TextOf(measurement.counts.syscalls) +
-      TextOf(measurement.counts.context_switches) + TextOf(measurement.counts.allocations);
+      std::to_string(measurement.elapsed_ns) + " " +
+      std::to_string(measurement.cpu_ns.value_or(0)) + " " + std::to_string(measurement.errors) +
+      " " + TextOf(measurement.counts.syscalls) + TextOf(measurement.counts.context_switches) +
+      TextOf(measurement.counts.allocations);
   measurement.latency.ForEach([&](uint64_t ns, uint64_t count) {
     line += std::to_string(ns) + ":" + std::to_string(count) + " ";
   });
@@ -56,7 +57,7 @@ absl::StatusOr<Measurement> FromLine(std::string_view line) {
   const absl::Status broken =
       absl::InvalidArgumentError("no measurement: '" + std::string(line.substr(0, 100)) + "'");
   Measurement measurement;
-  if (!Take(line, measurement.elapsed_ns, ' ') || !Take(line, measurement.cpu_ns, ' ') ||
+  if (!Take(line, measurement.elapsed_ns, ' ') || !Take(line, measurement.cpu_ns.emplace(), ' ') ||
       !Take(line, measurement.errors, ' ') || !Take(line, measurement.counts.syscalls) ||
       !Take(line, measurement.counts.context_switches) ||
       !Take(line, measurement.counts.allocations)) {

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "farcall/bench/measure/record_fields.h"
+
 namespace farcall::bench {
 namespace {
 
@@ -81,65 +83,19 @@ class ObjectWriter {
   bool first_ = true;
 };
 
-// A figure that says nothing when it is 0.
-std::optional<uint64_t> UnlessZero(uint64_t number) {
-  return number > 0 ? std::optional(number) : std::nullopt;
+template <typename Value>
+const Value& Written(const Value& value) {
+  return value;
 }
-
-// Calls `field(name, value)` for each, in the order of the file.
-template <typename Field>
-void ForEachField(const Record& record, Field&& field) {
-  field("transport", record.transport);
-  field("device", record.device);
-  field("mode", record.mode);
-  field("case", record.kind);
-  field("path", record.path);
-  field("bytes", record.bytes);
-  field("outstanding", record.outstanding);
-  field("connections", record.connections);
-  field("idle_connections", UnlessZero(record.idle_connections));
-  field("beside_bytes", UnlessZero(record.beside_bytes));
-  field("threshold", record.threshold);
-  field("round", record.round);
-  field("core_distance_ns", record.core_distance_ns);
-  field("samples", record.samples);
-  field("errors", record.errors);
-  field("p50_us", record.p50_us);
-  field("p90_us", record.p90_us);
-  field("p99_us", record.p99_us);
-  field("p999_us", record.p999_us);
-  field("mean_us", record.mean_us);
-  field("calls_per_s", record.calls_per_s);
-  field("mb_per_s", record.mb_per_s);
-  field("cpu_us_per_call", record.cpu_us_per_call);
-  field("allocations_per_call", record.costs.allocations);
-  field("copied_bytes_per_call", record.costs.copied_bytes);
-  field("syscalls_per_call", record.costs.syscalls);
-  field("context_switches_per_call", record.costs.context_switches);
-  field("send_calls_per_call", record.costs.send_calls);
-  field("receive_calls_per_call", record.costs.receive_calls);
-  field("sends_per_call", record.costs.sends);
-  field("reads_per_call", record.costs.reads);
-  field("doorbells_per_call", record.costs.doorbells);
-  field("signalled_per_call", record.costs.signalled);
-  field("registrations_per_call", record.costs.registrations);
-  for (const auto& [name, stage] : kStages) {
-    field((std::string("stage_") + name + "_us").c_str(),
-          record.stages ? std::optional((*record.stages).*stage) : std::nullopt);
-  }
-  const auto estimated = [&](double Estimate::*part) {
-    return record.estimate ? std::optional((*record.estimate).*part) : std::nullopt;
-  };
-  field("estimate_round_trips", estimated(&Estimate::round_trips));
-  field("estimate_network_us", estimated(&Estimate::network_us));
-  field("estimate_transfer_us", estimated(&Estimate::transfer_us));
-  field("estimate_own_us", estimated(&Estimate::own_us));
-  field("stage_probes_us", record.stages ? std::optional(record.stages->probes) : std::nullopt);
+std::optional<uint64_t> Written(uint64_t number, UnlessZero) {
+  return number > 0 ? std::optional(number) : std::nullopt;
 }
 
 void AppendRecord(const Record& record, std::string& out) {
   ObjectWriter object(out);
-  ForEachField(record, [&](const char* name, const auto& value) { object.Add(name, value); });
+  ForEachField(record, [&](const char* name, const auto& value, auto... unless_zero) {
+    object.Add(name, Written(value, unless_zero...));
+  });
   object.End();
 }
 
@@ -215,7 +171,9 @@ void SetFigures(const Workload& workload, const Measurement& measurement, Record
   record.mb_per_s = workload.beside_bytes > 0
                         ? measurement.beside_mb_per_s
                         : record.calls_per_s * static_cast<double>(workload.bytes) / kBytesPerMb;
-  record.cpu_us_per_call = static_cast<double>(measurement.cpu_ns) / calls / kNsPerUs;
+  if (measurement.cpu_ns) {
+    record.cpu_us_per_call = static_cast<double>(*measurement.cpu_ns) / calls / kNsPerUs;
+  }
 }
 
 std::string ToJson(const Report& report) {
@@ -239,11 +197,15 @@ std::string ToJson(const Report& report) {
 std::string ToCsv(const std::vector<Record>& records) {
   std::string out;
   CsvLine names(out);
-  ForEachField(Record{}, [&](const char* name, const auto&) { names.Add(std::string_view(name)); });
+  const Record any;
+  ForEachField(any,
+               [&](const char* name, const auto&, auto...) { names.Add(std::string_view(name)); });
   names.End();
   for (const Record& record : records) {
     CsvLine line(out);
-    ForEachField(record, [&](const char*, const auto& value) { line.Add(value); });
+    ForEachField(record, [&](const char*, const auto& value, auto... unless_zero) {
+      line.Add(Written(value, unless_zero...));
+    });
     line.End();
   }
   return out;

@@ -16,12 +16,10 @@
 
 namespace farcall::bench {
 
-// User and system time of both sides so far, in nanoseconds.
-using CpuMeter = std::function<absl::StatusOr<uint64_t>()>;
-
 // What is taken at both ends of the measured part.
 struct Meters {
-  CpuMeter cpu;
+  // User and system time of both sides so far, in nanoseconds. Empty: nobody knows.
+  std::function<absl::StatusOr<uint64_t>()> cpu = nullptr;
   std::shared_ptr<ProcessCounters> counters = nullptr;  // none: nothing is counted
 };
 
@@ -51,6 +49,7 @@ class Recorder {
   enum class Phase { kWarmUp, kMeasured, kOver };
 
   void EndPhase();
+  absl::StatusOr<std::optional<uint64_t>> CpuNs() const;
   void CountError(const absl::Status& outcome);
   void Stop(const absl::Status& status);
 
@@ -59,7 +58,7 @@ class Recorder {
   Phase phase_ = Phase::kWarmUp;
   uint64_t phase_end_ns_;
   uint64_t start_ns_ = 0;
-  uint64_t start_cpu_ns_ = 0;
+  std::optional<uint64_t> start_cpu_ns_;
   Measurement measurement_;
   absl::Status status_;
 };

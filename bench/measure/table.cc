@@ -86,9 +86,15 @@ std::vector<Block> IntoBlocks(const std::vector<Record>& records) {
   return blocks;
 }
 
+// Whether less of it is better.
+bool IsTime(const std::string& kind) {
+  return kind == NameOf(Case::kLatency) || kind == NameOf(Case::kSendLat) ||
+         kind == NameOf(Case::kReadLat);
+}
+
 // The figure in which a case is judged.
 Figure JudgedBy(const std::string& kind) {
-  if (kind == NameOf(Case::kLatency)) return &Record::p50_us;
+  if (IsTime(kind)) return &Record::p50_us;
   if (kind == NameOf(Case::kThroughput)) return &Record::calls_per_s;
   return &Record::mb_per_s;
 }
@@ -149,7 +155,7 @@ struct Judgement {
 Judgement JudgementOf(const Block& block) {
   if (block.beside_bytes > 0) return {&Record::p99_us, "p99/alone"};
   if (block.idle_connections > 0) return {JudgedBy(block.kind), "p50/alone"};
-  return {JudgedBy(block.kind), block.kind == NameOf(Case::kLatency) ? "time/floor" : "rate/floor"};
+  return {JudgedBy(block.kind), IsTime(block.kind) ? "time/floor" : "rate/floor"};
 }
 
 std::string FormatRatio(const std::vector<Block>& blocks, const Block& block, const Row& row) {
@@ -171,7 +177,7 @@ std::string FormatCpu(const Rounds& rounds) {
 
 std::string FormatRow(const std::vector<Block>& blocks, const Block& block, const Row& row) {
   const Rounds rounds = LargestGroup(row.rounds);
-  const std::string name = row.transport + " " + row.mode;
+  const std::string name = NameOfRow(row.transport, row.device, row.mode);
   return Format("  %-16s %9s %9s %9s %9s %8s  %-9s %zu/%zu  %s\n", name.c_str(),
                 FormatFigure(MedianOf(&Record::p50_us, rounds)).c_str(),
                 FormatFigure(MedianOf(&Record::p99_us, rounds)).c_str(),
@@ -199,6 +205,12 @@ std::string Title(const Block& block) {
 }
 
 }  // namespace
+
+std::string NameOfRow(const std::string& transport, const std::string& device,
+                      const std::string& mode) {
+  if (transport == "floor/verbs") return transport + " " + device;
+  return (transport == "rdma" ? transport + "/" + device : transport) + " " + mode;
+}
 
 std::string FormatBytes(uint64_t bytes) {
   constexpr uint64_t kKib = 1024;
@@ -231,7 +243,7 @@ std::string FormatHeadline(const std::vector<Record>& records) {
       if (IsFloor(row)) continue;
       const double us = MedianOf(&Record::p50_us, LargestGroup(row.rounds));
       line += (line.empty() ? "a " + FormatBytes(block.bytes) + " call: " : "; ") +
-              FormatFigure(us) + " us over " + row.transport + ", " + row.mode;
+              FormatFigure(us) + " us over " + NameOfRow(row.transport, row.device, row.mode);
       const Row* floor = FloorOf(block, row);
       if (floor == nullptr) continue;
       const std::optional<Ratio> ratio = RatioOf(&Record::p50_us, row.rounds, floor->rounds);

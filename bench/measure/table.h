@@ -21,6 +21,10 @@ std::string FormatTable(const std::vector<Record>& records);
 // What the calls of the first latency cost, in a line; empty when there is none.
 std::string FormatHeadline(const std::vector<Record>& records);
 
+// "tcp busy"; where there are several of a kind, with the device: "rdma/rxe0 busy".
+std::string NameOfRow(const std::string& transport, const std::string& device,
+                      const std::string& mode);
+
 // 32 -> "32 B", 4096 -> "4 KiB", 1048576 -> "1 MiB".
 std::string FormatBytes(uint64_t bytes);
 

@@ -13,9 +13,15 @@ const char* NameOf(Case workload_case) {
     case Case::kBulkRequest:
       return "bulk_request";
     case Case::kBulkReply:
+      return "bulk_reply";
+    case Case::kSendLat:
+      return "send_lat";
+    case Case::kReadLat:
+      return "read_lat";
+    case Case::kReadBw:
       break;
   }
-  return "bulk_reply";
+  return "read_bw";
 }
 
 }  // namespace farcall::bench

@@ -19,7 +19,14 @@ enum class Case {
   kThroughput,   // the same small bytes there and back, many outstanding
   kBulkRequest,  // a large body there, a small answer back
   kBulkReply,    // a small request there, a large body back
+  // What perftest measures, without calls:
+  kSendLat,  // a SEND there and one back; its figure is half of that
+  kReadLat,  // a READ, one outstanding
+  kReadBw,   // READs, many outstanding
 };
+
+// Whether no call is made in it: perftest's.
+constexpr bool IsOfVerbs(Case workload_case) { return workload_case >= Case::kSendLat; }
 
 // As records and tables write them: "event", "busy"; "latency", "throughput", …
 const char* NameOf(Mode mode);
@@ -52,9 +59,10 @@ struct Counts {
 };
 
 struct Measurement {
-  Latencies latency;           // round trips of the calls that succeeded
-  uint64_t elapsed_ns = 0;     // of the measured part
-  uint64_t cpu_ns = 0;         // user and system time of both processes in the measured part
+  Latencies latency;        // round trips of the calls that succeeded
+  uint64_t elapsed_ns = 0;  // of the measured part
+  // User and system time of both processes in the measured part. Empty: not known.
+  std::optional<uint64_t> cpu_ns;
   double beside_mb_per_s = 0;  // 10^6 bytes of the payloads beside, on average
   Counts counts;               // in the measured part
   uint64_t errors = 0;         // calls that failed or whose reply was wrong

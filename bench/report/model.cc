@@ -25,8 +25,10 @@ constexpr uint64_t kDefaultThreshold = 8 << 10;  // RdmaOptions::eager_bytes
 constexpr uint64_t kMiddleBytes = uint64_t{64} << 10;
 constexpr uint64_t kLargeBytes = uint64_t{1} << 20;
 
-// Colours by transport. Those that are not known here share the last one.
-int ColourOf(std::string_view transport) {
+// Colours by transport, of adapters by device. Those that are not known here share the last one.
+int ColourOf(const Record& record) {
+  std::string_view transport = record.transport;
+  if (transport == "rdma") transport = record.device == "siw0" ? "loopback" : "shm";
   constexpr std::array<std::string_view, kColours - 1> kInOrder = {
       "tcp",           "shm",         "floor/tcp",  "floor/shm",          "loopback",
       "peer/ucx-shm",  "peer/thrift", "peer/capnp", "peer/grpc-callback", "peer/ucx-tcp",
@@ -41,14 +43,14 @@ bool Ours(const Record& record) {
 
 bool IsKind(const Record& record, Case kind) { return record.kind == NameOf(kind); }
 
-std::string NameOfRow(const Record& record) {
+std::string NameInCharts(const Record& record) {
   return record.transport.starts_with("peer/") || record.transport == "floor/shm"
              ? record.transport
-             : record.transport + " " + record.mode;
+             : NameOfRow(record.transport, record.device, record.mode);
 }
 
 Look LookOf(const Record& record) {
-  return {.colour = ColourOf(record.transport), .dashed = record.mode == NameOf(Mode::kEvent)};
+  return {.colour = ColourOf(record), .dashed = record.mode == NameOf(Mode::kEvent)};
 }
 
 // Ours first, then what is without RPC, then others.
@@ -69,7 +71,7 @@ std::vector<Row> RowsOf(const std::vector<Record>& records, const Which& which, 
   std::vector<Row> rows;
   for (const Record& record : records) {
     if (!which(record)) continue;
-    const std::string name = NameOfRow(record);
+    const std::string name = NameInCharts(record);
     auto row = std::find_if(rows.begin(), rows.end(),
                             [&](const Row& known) { return known.name == name; });
     if (row == rows.end()) row = rows.insert(row, {name, LookOf(record), GroupOfRow(record), {}});
@@ -311,7 +313,8 @@ CostTable CostsOf(const std::vector<Record>& records, uint64_t bytes) {
 }
 
 // Who is named in the answer, and how.
-constexpr std::array<std::array<const char*, 3>, 5> kInAnswer = {{
+constexpr std::array<std::array<const char*, 3>, 6> kInAnswer = {{
+    {"rdma", "busy", "over busy "},
     {"shm", "busy", "over the software NIC"},
     {"tcp", "busy", "over busy TCP"},
     {"tcp", "event", "over sleeping TCP"},
@@ -327,12 +330,29 @@ std::string AnswerOf(const std::vector<Record>& records) {
       return of.transport == transport && of.mode == mode && of.alone() &&
              of.bytes == kSmallBytes && IsKind(of, Case::kLatency);
     });
-    if (rounds.empty()) continue;
-    answer += (answer.empty() ? "A 32-byte call: " : ", ") +
-              ShortNumber(MedianOf(&Record::p50_us, LargestGroup(rounds))) + " us " + how;
+    // Several adapters are a figure each.
+    std::map<std::string, Rounds> by_device;
+    for (const Record& of : rounds) by_device[of.device].push_back(of);
+    for (const auto& [device, measured] : by_device) {
+      answer += (answer.empty() ? "A 32-byte call: " : ", ") +
+                ShortNumber(MedianOf(&Record::p50_us, LargestGroup(measured))) + " us " + how +
+                (std::string_view(transport) == "rdma" ? device : "");
+    }
   }
   return answer;
 }
+
+// Of what the guest of tests/guest has.
+bool IsSoftwareRdma(const Record& record) {
+  return record.device.starts_with("rxe") || record.device.starts_with("siw");
+}
+
+constexpr char kSoftwareRdma[] =
+    "rxe and siw are no RDMA hardware: the kernel does in software what an adapter would do, with "
+    "a "
+    "system call for each post, on a machine that is emulated itself. No time or rate here says "
+    "anything about RDMA; only ratios of what ran in the same round count, of ours to perftest, "
+    "which does the same operations without calls, and the numbers of operations.";
 
 bool Empty(const LineChart& chart) {
   return std::all_of(chart.series.begin(), chart.series.end(),
@@ -343,6 +363,9 @@ bool Empty(const LineChart& chart) {
 
 ReportModel MakeModel(const Report& report, std::vector<std::string> warnings) {
   const std::vector<Record>& records = report.records;
+  if (std::any_of(records.begin(), records.end(), IsSoftwareRdma)) {
+    warnings.insert(warnings.begin(), kSoftwareRdma);
+  }
   ReportModel model{.headline = AnswerOf(records),
                     .warnings = std::move(warnings),
                     .charts = {LatencyBySize(records), Distribution(records), Crossover(records),

@@ -19,7 +19,8 @@ struct Verdict {
   bool pass = false;           // of the median
 };
 
-// One for each target, in a fixed order.
+// One for each target, in a fixed order. Of records with floor/verbs those of an adapter beside
+// perftest, for each device, and no others.
 std::vector<Verdict> Judge(const std::vector<Record>& records);
 
 // What was found of one that was measured: "1.17 (1.15 to 1.18), at most 1.30: pass".

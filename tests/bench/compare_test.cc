@@ -131,7 +131,7 @@ TEST_CASE("a table row ends with its ratio to the floor of its mode") {
   CHECK(table.find("latency 32 B, 1 outstanding\n") == 0);
   CHECK(table.find("1.15 (1.10-1.20)") != std::string::npos);
   CHECK(table.find("time/floor") < table.find("1.15"));
-  CHECK(FormatHeadline(records) == "a 32 B call: 11.5 us over tcp, event (1.15x its floor)\n");
+  CHECK(FormatHeadline(records) == "a 32 B call: 11.5 us over tcp event (1.15x its floor)\n");
 }
 
 TEST_CASE("a row without a floor of its own is compared with none") {
@@ -141,7 +141,7 @@ TEST_CASE("a row without a floor of its own is compared with none") {
   const std::string table = FormatTable(records);
   CAPTURE(table);
   CHECK(table.find("1/1  -\n") != std::string::npos);
-  CHECK(FormatHeadline(records) == "a 32 B call: 11.0 us over loopback, event\n");
+  CHECK(FormatHeadline(records) == "a 32 B call: 11.0 us over loopback event\n");
   CHECK(FormatHeadline(AsFloor({Round(1, kNearNs, 10)})).empty());
 }
 

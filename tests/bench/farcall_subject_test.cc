@@ -27,7 +27,7 @@ Workload Short(Case kind, size_t bytes, int outstanding) {
 TEST_CASE("every workload runs over every transport") {
   std::vector<std::unique_ptr<Subject>> subjects;
   for (const Mode mode : {Mode::kEvent, Mode::kBusy}) {
-    for (const auto scheme : {ProcessSubject::Scheme::kTcp, ProcessSubject::Scheme::kShm}) {
+    for (const auto scheme : {Scheme::kTcp, Scheme::kShm}) {
       subjects.push_back(std::make_unique<ProcessSubject>(FARCALL_ECHO_SERVER, scheme, mode));
     }
     subjects.push_back(std::make_unique<LoopbackSubject>(mode));
@@ -51,7 +51,6 @@ TEST_CASE("every workload runs over every transport") {
 }
 
 TEST_CASE("shared memory goes the way that it is forced to") {
-  using Scheme = ProcessSubject::Scheme;
   for (const uint32_t threshold : {uint32_t{0}, uint32_t{128} << 10}) {
     ProcessSubject subject(FARCALL_ECHO_SERVER, Scheme::kShm, Mode::kBusy, threshold);
     const Workload workload = Short(Case::kLatency, 16 << 10, 1);
@@ -64,7 +63,6 @@ TEST_CASE("shared memory goes the way that it is forced to") {
 }
 
 TEST_CASE("connections say what they do for a call, on both sides") {
-  using Scheme = ProcessSubject::Scheme;
   ProcessSubject tcp(FARCALL_ECHO_SERVER, Scheme::kTcp, Mode::kEvent);
   const absl::StatusOr<Costs> stream =
       tcp.CountOperations(Short(Case::kLatency, 32, 1), std::nullopt);
@@ -89,8 +87,7 @@ TEST_CASE("connections say what they do for a call, on both sides") {
 }
 
 TEST_CASE("a server that does not start is an error") {
-  ProcessSubject subject("/nowhere/farcall_echo_server", ProcessSubject::Scheme::kTcp,
-                         Mode::kEvent);
+  ProcessSubject subject("/nowhere/farcall_echo_server", Scheme::kTcp, Mode::kEvent);
   CHECK(absl::IsNotFound(subject.Run(Short(Case::kLatency, 32, 1), std::nullopt).status()));
 }
 

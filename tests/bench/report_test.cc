@@ -19,12 +19,13 @@ struct Made {
   double p50_us = 10;
   double mb_per_s = 0;
   uint64_t outstanding = 1;
+  const char* device = "kernel";
 };
 
 Record Make(const Made& made, uint64_t round = 1) {
   Record record;
   record.transport = made.transport;
-  record.device = "kernel";
+  record.device = made.device;
   record.mode = made.mode;
   record.kind = made.kind;
   record.path = "eager";
@@ -92,6 +93,90 @@ TEST_CASE("a target is met or missed by the median of the ratios within rounds")
   CHECK(Count(lines, "  pass ") == 2);
   CHECK(Count(lines, "  SHORT ") == 2);
   CHECK(lines.find("were not measured in this run") != std::string::npos);
+}
+
+// What perftest and ours found on a device, in rounds with different moods of the machine.
+std::vector<Record> OnAdapter(const char* device, uint64_t first_round, double small_us) {
+  constexpr uint64_t kKib64 = 65536, kMib = 1 << 20, kChunk = 262144;
+  std::vector<Record> records;
+  for (uint64_t i = 0; i < 3; ++i) {
+    const double mood = static_cast<double>(i + 1);
+    const auto add = [&](const char* transport, const char* kind, uint64_t bytes, double us,
+                         double mb_per_s, uint64_t outstanding) {
+      Record record = Make({.transport = transport,
+                            .mode = "busy",
+                            .kind = kind,
+                            .bytes = bytes,
+                            .p50_us = us * mood,
+                            .mb_per_s = mb_per_s / mood,
+                            .outstanding = outstanding,
+                            .device = device},
+                           first_round + i);
+      record.core_distance_ns.reset();
+      records.push_back(record);
+    };
+    add("floor/verbs", "send_lat", 116, 15, 0, 1);
+    add("floor/verbs", "read_lat", kKib64, 870, 0, 1);
+    add("floor/verbs", "read_bw", kChunk, 100, 60, 16);
+    add("rdma", "latency", 32, small_us, 0, 1);
+    add("rdma", "bulk_request", kKib64, 1080, 0, 1);
+    add("rdma", "bulk_request", kMib, 1, 57, 4);
+    add("rdma", "bulk_request", kMib, 1, 999, 8);  // no such target
+    add("rdma", "bulk_reply", kMib, 1, 30, 4);
+  }
+  return records;
+}
+
+TEST_CASE("over an adapter beside perftest, the operations of a call are its floor") {
+  std::vector<Record> records = OnAdapter("rxe0", 1, 45);
+  const std::vector<Record> siw = OnAdapter("siw0", 101, 90);
+  records.insert(records.end(), siw.begin(), siw.end());
+  records.push_back(Make({.transport = "tcp", .mode = "busy"}));
+  const std::vector<Verdict> verdicts = Judge(records);
+  // Of an emulated machine no other target speaks.
+  CHECK(verdicts.size() == 8);
+  const Verdict& small = Find(verdicts, "rxe0 busy, latency 32 B / (2 x ib_send_lat of 116 B)");
+  REQUIRE(small.found);
+  CHECK(small.found->median == Approx(1.5));
+  CHECK(small.found->rounds == 3);
+  CHECK(small.pass);
+  CHECK(small.must == "at most 1.60");
+  const Verdict& of_siw = Find(verdicts, "siw0 busy, latency 32 B");
+  CHECK(of_siw.found->median == Approx(3));
+  CHECK_FALSE(of_siw.pass);
+  CHECK(of_siw.must == "at most 1.60, if it were rxe");
+  const Verdict& rendezvous = Find(verdicts, "rxe0 busy, a request of 64 KiB by rendezvous");
+  CHECK(rendezvous.found->median == Approx(1.2));
+  CHECK(rendezvous.pass);
+  const Verdict& bulk = Find(verdicts, "rxe0 busy, bulk_request 1 MiB, 4 in flight / ib_read_bw");
+  CHECK(bulk.found->median == Approx(0.95));
+  CHECK(bulk.pass);
+  CHECK_FALSE(Find(verdicts, "rxe0 busy, bulk_reply").pass);
+}
+
+TEST_CASE("an operation that an adapter lacks leaves its targets unmeasured") {
+  std::vector<Record> records = OnAdapter("siw0", 1, 45);
+  std::erase_if(records, [](const Record& of) { return of.kind == "read_lat"; });
+  const std::vector<Verdict> verdicts = Judge(records);
+  CHECK(Find(verdicts, "latency 32 B").found);
+  CHECK_FALSE(Find(verdicts, "a request of 64 KiB by rendezvous").found);
+}
+
+TEST_CASE("a page of software adapters says what they are, and tells them apart") {
+  std::vector<Record> records = OnAdapter("rxe0", 1, 45);
+  const std::vector<Record> siw = OnAdapter("siw0", 101, 90);
+  records.insert(records.end(), siw.begin(), siw.end());
+  const ReportModel model = MakeModel({{}, {}, {}, records}, {"busy"});
+  REQUIRE(model.warnings.size() == 2);
+  CHECK(model.warnings[0].find("rxe and siw are no RDMA hardware") == 0);
+  CHECK(model.headline == "A 32-byte call: 90 us over busy rxe0, 180 us over busy siw0");
+  const LineChart& latency = Chart(model, "Latency by size");
+  REQUIRE(latency.series.size() == 2);
+  CHECK(latency.series[0].name == "rdma/rxe0 busy");
+  CHECK(latency.series[1].name == "rdma/siw0 busy");
+  CHECK(latency.series[0].look.colour != latency.series[1].look.colour);
+  // perftest's operations are no calls.
+  CHECK(MakeModel({{}, {}, {}, {Make({.transport = "tcp", .mode = "busy"})}}, {}).warnings.empty());
 }
 
 TEST_CASE("what was not measured is neither met nor missed") {

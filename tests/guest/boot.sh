@@ -33,7 +33,7 @@ make_folder() {
 # write_settings name=value...: what the guest with the folder $run is told, and every FARCALL_
 # variable of the caller.
 write_settings() {
-  mkdir -p "$run/jobs"
+  mkdir -p "$run/jobs" "$run/results"
   {
     echo "source=$(quote "$source")"
     echo "build=$(quote "$build")"
@@ -97,6 +97,10 @@ show_console() {
   tail -n 30 "$1/console.log" >&2 || true
 }
 
+# The kernel's words for its clock. With tsc=reliable it does not ask an emulated chip for the time,
+# which is a system call and leaves the guest for each look: bench/guest.sh and two hosts do.
+clock="no_timer_check ${FARCALL_GUEST_CLOCK:-}"
+
 # qemu <seconds> argument...: becomes one guest (call it in a subshell). It ends when its time is
 # up, when it is told to, and when whoever started it is killed.
 qemu() {
@@ -104,9 +108,9 @@ qemu() {
   shift
   exec setpriv --pdeathsig KILL timeout --foreground -k 10 "$seconds" \
     setpriv --pdeathsig KILL qemu-system-x86_64 -no-user-config -nodefaults -display none \
-    -no-reboot -machine q35 -accel tcg,thread=multi -cpu max -smp 2 \
+    -no-reboot -machine q35 -accel "${FARCALL_GUEST_ACCEL:-tcg,thread=multi}" -cpu max -smp 2 \
     -m "${FARCALL_GUEST_MEMORY:-1024}" -kernel "$kernel/vmlinux" -initrd "$run/initramfs" \
-    -append "console=ttyS0 loglevel=7 panic=-1 oops=panic nokaslr mitigations=off no_timer_check" \
+    -append "console=ttyS0 loglevel=7 panic=-1 oops=panic nokaslr mitigations=off $clock" \
     -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
     -device virtio-9p-pci,fsdev=host,mount_tag=host \
     -fsdev "local,id=run,path=$run,security_model=none,multidevs=remap" \

@@ -14,6 +14,7 @@
 #   --list FILE    another list than tests/guest/programs
 #   --limit N      the seconds that a program after -- may take: 60
 #   --boot N       the seconds that the guest may take for all else: 90
+#   --results DIR  where files go that programs write to FARCALL_GUEST_RESULTS
 #
 # A program is a file, a name in DIR/bin/tests, DIR/bin or tests/guest/checks, or any command of
 # this machine. The exit status is 0 when all passed, 1 when something failed, hung or crashed.
@@ -30,9 +31,10 @@ list=$here/programs
 limit=60
 boot=90  # it takes five seconds when the guest has a core for itself
 mode=jobs
+results=""
 while [ $# -gt 0 ]; do
   case $1 in
-    --device|--build|--list|--limit|--boot) [ $# -ge 2 ] || fail "$1 needs a value" ;;
+    --device|--build|--list|--limit|--boot|--results) [ $# -ge 2 ] || fail "$1 needs a value" ;;
   esac
   case $1 in
     --device) device=$2; shift 2 ;;
@@ -40,6 +42,7 @@ while [ $# -gt 0 ]; do
     --list) list=$2; shift 2 ;;
     --limit) limit=$2; shift 2 ;;
     --boot) boot=$2; shift 2 ;;
+    --results) results=$2; shift 2 ;;
     --shell|--prepare) mode=${1#--}; shift ;;
     -h|--help) sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 0 ;;
     --) shift; break ;;
@@ -128,6 +131,7 @@ run_guest() {
     trap - EXIT
   fi
   rm -f "$run/initramfs"
+  [ -z "$results" ] || cp -r "$run/results/." "$results/"
   [ "$mode" = shell ] || judge
 }
 

@@ -12,6 +12,7 @@ device=$2
 build=$3
 folder=$4
 kernel=$5
+FARCALL_GUEST_CLOCK=tsc=reliable
 . "$here/boot.sh"
 
 # ---- What scenarios use. A host is a or b. ----
