@@ -5,9 +5,8 @@
 //   rdma://host:port     an RDMA adapter and nothing else: fails, in words, where there is none
 //   shm://name           shared memory between processes of one host and user (the software NIC)
 //   loopback://name      in this process, no wire
-//   auto://host:port     the best path there is to host: TCP first, and shared memory (same host)
-//   or
-//                        RDMA beside it once they work; Channel::info() says which, and why
+//   auto://host:port     the best path there is to host: TCP first, and beside it shared memory
+//                        or RDMA once they work; Channel::info() says which, and why not a better
 //
 // The only library file that sees every transport. A program that wants one of them only can pass
 // it to Channel and Server::Listen itself.
