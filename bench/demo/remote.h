@@ -9,14 +9,14 @@
 
 namespace farcall::bench {
 
-// TCP and RDMA have the same numbers: they are no neighbours.
-inline constexpr int kEventPort = 7801;
-inline constexpr int kBusyPort = 7802;
+// The first of four: TCP's two, then RDMA's, each for event and for busy. Over iWARP RDMA's ports
+// are TCP's.
+inline constexpr int kFirstPort = 7801;
 
-// "rdma://10.0.0.7:7802"; `host` is a name or an address, IPv6 in brackets.
+// "rdma://10.0.0.7:7804"; `host` is a name or an address, IPv6 in brackets.
 inline std::string RemoteAddress(Scheme scheme, const std::string& host, Mode mode) {
-  return std::string(TransportOf(scheme)) + "://" + host + ":" +
-         std::to_string(mode == Mode::kEvent ? kEventPort : kBusyPort);
+  const int port = kFirstPort + (scheme == Scheme::kRdma ? 2 : 0) + (mode == Mode::kBusy ? 1 : 0);
+  return std::string(TransportOf(scheme)) + "://" + host + ":" + std::to_string(port);
 }
 
 }  // namespace farcall::bench

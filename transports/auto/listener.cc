@@ -107,14 +107,15 @@ Transport::Acceptor With(std::shared_ptr<PathHost> host, Transport::Acceptor acc
   };
 }
 
-// A name that nobody can guess or has taken.
+Endpoint InSharedMemory(std::string name) {
+  return {.scheme = "shm", .host = {}, .port = 0, .path = std::move(name)};
+}
+
+// A name that nobody has taken.
 absl::StatusOr<Endpoint> RandomName() {
   absl::StatusOr<std::string> random = RandomBytes(kTokenBytes);
   if (!random.ok()) return random.status();
-  return Endpoint{.scheme = "shm",
-                  .host = {},
-                  .port = 0,
-                  .path = absl::StrCat("auto-", absl::BytesToHexString(*random))};
+  return InSharedMemory(absl::StrCat("auto-", absl::BytesToHexString(*random)));
 }
 
 // What was asked of all members.
@@ -141,10 +142,20 @@ Door Open(Door door, const std::shared_ptr<Transport>& transport,
     door.address = door.listener->address();
   } else {
     door.reason = std::string(opened.message());
-    Log(LogLevel::kInfo,
-        absl::StrCat("auto: callers are offered no ", door.name, ": ", door.reason));
   }
   return door;
+}
+
+// By the port where there is one: a server that was killed leaves its name behind, and takes it
+// again when it is started again. On another interface the same port may have it already.
+Door OpenSharedMemory(const std::shared_ptr<Transport>& transport, uint16_t port,
+                      const Asked& asked) {
+  if (port != 0) {
+    Door door =
+        Open({.name = "shm"}, transport, InSharedMemory(absl::StrCat("auto-", port)), asked);
+    if (door.listener != nullptr) return door;
+  }
+  return Open({.name = "shm"}, transport, RandomName(), asked);
 }
 
 }  // namespace
@@ -160,7 +171,7 @@ absl::StatusOr<std::unique_ptr<Listener>> StartListening(const Endpoint& endpoin
   const auto bindings = std::make_shared<Bindings>();
   const Asked asked{loops, acceptor, bindings};
   auto doors = std::make_shared<std::vector<Door>>();
-  doors->push_back(Open({.name = "shm"}, options.shm, RandomName(), asked));
+  doors->push_back(OpenSharedMemory(options.shm, endpoint.port, asked));
   const bool told = !options.rdma_host.empty();
   const Endpoint rdma{
       .scheme = "rdma", .host = told ? options.rdma_host : endpoint.host, .port = 0, .path = {}};
@@ -168,7 +179,12 @@ absl::StatusOr<std::unique_ptr<Listener>> StartListening(const Endpoint& endpoin
   doors->back().by_interface = IsAnyHost(doors->back().address.host);
   std::vector<std::unique_ptr<Listener>> beside;
   for (Door& door : *doors) {
-    if (door.listener != nullptr) beside.push_back(std::move(door.listener));
+    if (door.listener != nullptr) {
+      beside.push_back(std::move(door.listener));
+    } else {
+      Log(LogLevel::kInfo,
+          absl::StrCat("auto: callers are offered no ", door.name, ": ", door.reason));
+    }
   }
   Endpoint tcp = endpoint;
   if (tcp.scheme == "auto") tcp.scheme = "tcp";  // another one is TCP's to refuse

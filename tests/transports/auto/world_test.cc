@@ -101,6 +101,21 @@ TEST_CASE("a caller on another host does not find the shared memory, and says so
   CHECK(TransportOf(channel) == "tcp|");
 }
 
+TEST_CASE("two servers with one port on two addresses offer shared memory each") {
+  AutoServer one;
+  CountingProbe probe;
+  Server two;
+  REQUIRE(two.Add(Probe::Bind(probe)).ok());
+  Endpoint address = one.address;
+  for (const char* host : {"127.0.0.2", "127.0.0.3"}) {
+    address.host = host;
+    REQUIRE(two.Listen(MakeAutoTransport(TcpAndShm()), address).ok());
+    Channel channel(MakeAutoTransport(TcpAndShm()), address, Brisk());
+    CHECK(GoesBy(channel, "shm"));
+  }
+  CHECK(GoesBy(one.Dial(), "shm"));
+}
+
 TEST_CASE("without an adapter RDMA is not offered, and both sides say why") {
   if (verbs::MakeVerbsDevice().ok()) return;  // this machine has one
   const AutoOptions both{.tcp = MakeTcpTransport(), .shm = nullptr, .rdma = MakeVerbsTransport()};

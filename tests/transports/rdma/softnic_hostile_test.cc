@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,6 +57,24 @@ TEST_CASE("a doorbell is heard though a Poll finds it beside an announcement") {
     pollfd sleeper{.fd = queue.fd(), .events = POLLIN, .revents = 0};
     REQUIRE(::poll(&sleeper, 1, 0) == 1);
   }
+}
+
+TEST_CASE("memory for which no descriptor is free ends the connection, and says so") {
+  Stage stage;
+  stage.Connect();
+  const OwnMemory slab = Memory(4096);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int free = ::dup(STDERR_FILENO);
+  ::close(free);
+  stage.liar.Announce(5, 4096, slab.fd());
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(free), .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const ConnectionEvent end = stage.victim.NextEvent(stage.victim);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(end.kind == ConnectionEvent::Kind::kDisconnected);
+  CHECK_THAT(std::string(end.status.message()), Catch::Matchers::Contains("ulimit -n"));
+  stage.CheckHonest();
 }
 
 TEST_CASE("who took more than was sent is thrown out") {

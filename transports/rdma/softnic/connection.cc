@@ -143,6 +143,11 @@ void SoftConnection::Answered() {
     event.status = absl::UnavailableError(absl::StrCat(name_, ": the peer refused"));
     return Say(std::move(event));
   }
+  if (received == Received::kNoDescriptors) {
+    return Unreachable(absl::UnavailableError(
+        "no descriptor is free in this process for the peer's memory: raise its limit of open "
+        "files (ulimit -n)"));
+  }
   if (received == Received::kEnd || !ValidConnectPacket(packet, PacketKind::kAccept, answer)) {
     return Unreachable(absl::UnavailableError(
         received == Received::kEnd

@@ -69,7 +69,8 @@ Received ReceivePacket(int socket, Packet& packet) {
     }
   }
   packet.size = static_cast<size_t>(received);
-  if (received == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return Received::kEnd;
+  if (received == 0 || (message.msg_flags & MSG_TRUNC) != 0) return Received::kEnd;
+  if ((message.msg_flags & MSG_CTRUNC) != 0) return Received::kNoDescriptors;
   return Received::kPacket;
 }
 

@@ -77,8 +77,9 @@ std::span<const std::byte> BytesOf(const T& packet) {
   return std::as_bytes(std::span(&packet, 1));
 }
 
-enum class Received { kPacket, kNothing, kEnd };
-// kEnd: the peer closed, died, or sent what is no packet.
+enum class Received { kPacket, kNothing, kEnd, kNoDescriptors };
+// kEnd: the peer closed, died, or sent what is no packet. kNoDescriptors: there was no room for the
+// descriptors that came, which are lost.
 Received ReceivePacket(int socket, Packet& packet);
 
 }  // namespace farcall::softnic

@@ -212,6 +212,12 @@ void SoftQueuePair::ReadPackets(bool to_doorbell) {
       case Received::kEnd:
         Unwatch();
         return EndWith(absl::UnavailableError("the peer died, or closed without a word"), true);
+      case Received::kNoDescriptors:
+        Unwatch();
+        return EndWith(absl::UnavailableError(
+                           "no descriptor is free in this process for memory that the peer offers: "
+                           "raise its limit of open files (ulimit -n)"),
+                       true);
       case Received::kPacket:
         if (to_doorbell && packet.kind() == PacketKind::kDoorbell) return;
         HandlePacket(packet);
