@@ -41,11 +41,17 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
         LoopDevice::Of(loop_, own != nullptr ? own : accepting_->device());
     absl::Status answered = device.ok() ? TryAnswer(event, *device, crowded) : device.status();
     if (answered.ok()) return;
-    if (LogEnabled(LogLevel::kWarning)) {
+    const LogLevel level =
+        absl::IsCancelled(answered) ? LogLevel::kInfo : LogLevel::kWarning;  // the caller went
+    if (LogEnabled(level)) {
+      const std::string line =
+          absl::StrCat(accepting_->name(), ": dropped a connection: ", answered.message());
       LogThrottle first;
-      (device.ok() ? (*device)->warnings() : first)
-          .Warn(loop_.now(),
-                absl::StrCat(accepting_->name(), ": dropped a connection: ", answered.message()));
+      if (level == LogLevel::kInfo) {
+        Log(level, line);
+      } else {
+        (device.ok() ? (*device)->warnings() : first).Warn(loop_.now(), line);
+      }
     }
     Drop();
   }

@@ -168,7 +168,9 @@ absl::Status SoftConnection::Accept(const rdma::ConnectionParameters& parameters
   if (!allowed.ok()) return allowed;
   state_ = State::kEnded;  // unless all goes well
   const ConnectPacket answer = Describe(PacketKind::kAccept, parameters);
-  if (const int error = SendWithMemory(answer); error != 0) {
+  if (const int error = SendWithMemory(answer); error == EPIPE || error == ECONNRESET) {
+    return absl::CancelledError(absl::StrCat(name_, ": the caller went before it was accepted"));
+  } else if (error != 0) {
     return absl::UnavailableError(absl::StrCat(name_, ": accepting: ", std::strerror(error)));
   }
   absl::Status established = Establish(request_, std::move(descriptors_));
