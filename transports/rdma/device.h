@@ -243,8 +243,8 @@ class ConnectionId {
   // Active side: kEstablished, kRejected or kUnreachable follows, or nothing for long: the caller
   // has the timer, and destroys the id.
   virtual absl::Status Connect(const ConnectionParameters& parameters) = 0;
-  // Passive side: kEstablished follows, or kDisconnected. The active side sends first. CANCELLED: it
-  // has gone, as clients do.
+  // Passive side: kEstablished follows, or kDisconnected. The active side sends first. CANCELLED:
+  // it has gone, as clients do.
   virtual absl::Status Accept(const ConnectionParameters& parameters) = 0;
   virtual absl::Status Reject(std::span<const std::byte> private_data) = 0;
   // Ends an established connection: both queue pairs go to ERR, both sides see kDisconnected.
