@@ -15,8 +15,7 @@ namespace {
 absl::Status Unknown() {
   return absl::PermissionDeniedError(
       "the token of this path is not known here: it was taken before, is too old, or the "
-      "connection "
-      "that it was given to is gone");
+      "connection that it was given to is gone");
 }
 
 }  // namespace

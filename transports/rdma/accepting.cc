@@ -41,17 +41,12 @@ class Acceptance final : public std::enable_shared_from_this<Acceptance>, public
         LoopDevice::Of(loop_, own != nullptr ? own : accepting_->device());
     absl::Status answered = device.ok() ? TryAnswer(event, *device, crowded) : device.status();
     if (answered.ok()) return;
-    const LogLevel level =
-        absl::IsCancelled(answered) ? LogLevel::kInfo : LogLevel::kWarning;  // the caller went
-    if (LogEnabled(level)) {
-      const std::string line =
-          absl::StrCat(accepting_->name(), ": dropped a connection: ", answered.message());
-      LogThrottle first;
-      if (level == LogLevel::kInfo) {
-        Log(level, line);
-      } else {
-        (device.ok() ? (*device)->warnings() : first).Warn(loop_.now(), line);
-      }
+    const std::string line =
+        absl::StrCat(accepting_->name(), ": dropped a connection: ", answered.message());
+    if (absl::IsCancelled(answered)) {  // the caller went
+      Log(LogLevel::kInfo, line);
+    } else if (LogThrottle first; LogEnabled(LogLevel::kWarning)) {
+      (device.ok() ? (*device)->warnings() : first).Warn(loop_.now(), line);
     }
     Drop();
   }
