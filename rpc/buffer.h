@@ -3,12 +3,13 @@
 //
 // A lease points at a Slot, which knows who owns the memory and how to give it back: a pool's slab
 // (rpc/buffer_pool.h), or memory of the user's own. The holder of a Buffer is the only one who
-// touches its bytes. A Buffer may be moved to and destroyed on any thread; it outlives the pool,
-// connection and device that it came from.
+// touches its bytes, but for those who share it: they all only read. A Buffer may be moved to and
+// destroyed on any thread; it outlives the pool, connection and device that it came from.
 
 #ifndef FARCALL_RPC_BUFFER_H_
 #define FARCALL_RPC_BUFFER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,8 +32,11 @@ struct BufferSlot {
   const void* domain = nullptr;
   uint64_t region = 0;
 
-  // Gives the memory back. Called once per lease, on any thread.
+  // Gives the memory back. Called once, on any thread, when nobody holds a lease any more.
   void (*release)(BufferSlot*) = nullptr;
+
+  // Buffers that hold it, while there is one. Theirs to count.
+  std::atomic<uint32_t> leases{1};
 };
 
 class Buffer {
@@ -57,14 +61,30 @@ class Buffer {
   }
   ~Buffer() { Reset(); }
 
-  // Gives the memory back now; the Buffer is empty afterwards.
+  // Gives the memory back now, if nobody shares it; the Buffer is empty afterwards.
   void Reset() {
     if (slot_ != nullptr) {
       BufferSlot* slot = std::exchange(slot_, nullptr);
-      slot->release(slot);
+      if (WasLast(*slot)) slot->release(slot);
     }
     data_ = nullptr;
     size_ = 0;
+  }
+
+  // Another lease on the same bytes, for which nobody may write from now on; empty for an empty
+  // one. Costs no locked instruction while nobody else shares them.
+  Buffer Share() const {
+    Buffer other;
+    if (slot_ == nullptr) return other;
+    if (slot_->leases.load(std::memory_order_relaxed) == 1) {
+      slot_->leases.store(2, std::memory_order_relaxed);
+    } else {
+      slot_->leases.fetch_add(1, std::memory_order_relaxed);
+    }
+    other.slot_ = slot_;
+    other.data_ = data_;
+    other.size_ = size_;
+    return other;
   }
 
   // True when a lease is held (its view may still be of zero bytes).
@@ -88,6 +108,14 @@ class Buffer {
   const BufferSlot* slot() const { return slot_; }
 
  private:
+  // Ends one lease. A count of one is the caller's own: nobody else changes it.
+  static bool WasLast(BufferSlot& slot) {
+    if (slot.leases.load(std::memory_order_acquire) == 1) return true;
+    if (slot.leases.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+    slot.leases.store(1, std::memory_order_relaxed);  // for the next holder
+    return true;
+  }
+
   BufferSlot* slot_ = nullptr;
   std::byte* data_ = nullptr;
   size_t size_ = 0;

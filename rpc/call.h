@@ -11,7 +11,10 @@
 //   withdrawn  the message left                done       outcome unknown; CANCEL follows
 //   awaiting   deadline or cancel              done       outcome unknown; CANCEL follows
 //   any sent   reply                           done       answered; not run, when it is a refusal
-//   any sent   the connection ended            done       outcome unknown
+//   any sent   the connection ended            waiting    it is idempotent, small, and was sent
+//   once any sent   the connection ended            done       outcome unknown
+//
+// Once sent, a call that waits again ends as 'outcome unknown' where it would have been 'not sent'.
 
 #ifndef FARCALL_RPC_CALL_H_
 #define FARCALL_RPC_CALL_H_
@@ -125,6 +128,8 @@ class ClientCall : private Timer {
 
   // While under way.
   State state_ = State::kNew;
+  bool keeps_message_ = false;  // which was sent: the call can be made again
+  bool repeated_ = false;       // it was sent before, by a connection that is gone
   ChannelCore* channel_ = nullptr;
   MethodTally* tally_ = nullptr;      // of its method
   ClientSession* session_ = nullptr;  // null while waiting

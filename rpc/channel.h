@@ -48,6 +48,7 @@ struct ChannelStats {
   uint64_t started = 0, succeeded = 0, failed = 0;  // calls
   uint64_t not_sent = 0, not_run = 0, unknown = 0;  // of the failed: their Outcome
   uint64_t late_replies = 0;                        // to calls that had ended
+  uint64_t repeated = 0;  // idempotent ones that were sent again when their connection was lost
   uint64_t connects = 0, connect_failures = 0;
 };
 

@@ -318,6 +318,7 @@ void ChannelCore::OnCallLeft(ClientSession& session) {
 }
 
 void ChannelCore::Return(ClientCall& call) {
+  if (call.keeps_message_) ++tally_.repeated;
   if (state_ == State::kClosed) {
     if (FARCALL_PLANTED(kCallLostOnClose)) return call.Disarm();
     Doom(call, absl::CancelledError("the channel was closed"));
@@ -381,9 +382,13 @@ void ChannelCore::Finish(ClientCall& call, absl::Status&& status, Message&& repl
   call.Disarm();
   call.state_ = ClientCall::State::kDone;
   if (call.cancel_key_ != 0) cancellable_.erase(call.cancel_key_);
+  // Whatever became of it the second time.
+  if (call.repeated_ && NeverRan(status))
+    status = WithOutcome(std::move(status), Outcome::kUnknown);
   const Outcome outcome = OutcomeOf(status);
   CountEnd(call, status, outcome, reply);
   call.session_ = nullptr;
+  call.request_.message.body.Reset();
   if (call.request_.info != nullptr) call.request_.info->outcome = outcome;
   call.OnDone(std::move(status), std::move(reply));
 }
@@ -472,6 +477,7 @@ ChannelStats ChannelTally::Read() const {
           .not_run = not_run,
           .unknown = unknown,
           .late_replies = late_replies,
+          .repeated = repeated,
           .connects = connects,
           .connect_failures = connect_failures};
 }

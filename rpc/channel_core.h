@@ -40,7 +40,7 @@ namespace farcall {
 struct ChannelTally {
   ChannelStats Read() const;
 
-  Tally started, succeeded, failed, not_sent, not_run, unknown, late_replies;
+  Tally started, succeeded, failed, not_sent, not_run, unknown, late_replies, repeated;
   Tally connects, connect_failures;
   Tally waiting;  // calls that no connection carries yet
   MethodTallies methods;

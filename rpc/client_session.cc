@@ -1,6 +1,7 @@
 #include "farcall/rpc/client_session.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -59,10 +60,32 @@ void ClientSession::Carry(ClientCall& call) {
       call.request_.info->stages.handed = Clock::Steady().Now();
   }
   FARCALL_PROBE(kHanded);
-  call.ticket_ = connection().Send(
-      std::move(call.request_.message),
-      [this, id = call.id_](SendResult result) { OnSent(id, std::move(result)); });
+  call.ticket_ = connection().Send(TakeMessage(call), [this, id = call.id_](SendResult result) {
+    OnSent(id, std::move(result));
+  });
   if (call.ticket_ == 0) NoteLeft(call);
+}
+
+// It costs no copy, but the memory until the answer: of small requests only, and of none with an
+// attachment, which may be the user's memory.
+Message ClientSession::TakeMessage(ClientCall& call) {
+  Message& message = call.request_.message;
+  call.keeps_message_ = call.request_.method->idempotent && !call.repeated_ &&
+                        message.body.size() <= kSmallPayloadBytes && !message.attachment;
+  if (!call.keeps_message_) return std::move(message);
+  return {.head = message.head.Share(), .body = message.body.Share(), .attachment = {}};
+}
+
+bool ClientSession::MakeRepeatable(ClientCall& call) {
+  if (!call.keeps_message_ || call.state_ == ClientCall::State::kWithdrawn) return false;
+  Head& head = call.request_.message.head;
+  if (head.spilled_bytes() == 0) return true;
+  // Whoever the message went to may be reading its head still, and Carry writes to it.
+  absl::StatusOr<Buffer> spill = connection().pool()->Allocate(head.size());
+  if (!spill.ok()) return false;
+  std::memcpy(spill->data(), head.data(), head.size());
+  head.Resize(head.size(), *std::move(spill));
+  return true;
 }
 
 void ClientSession::NoteLeft(ClientCall& call) {
@@ -95,6 +118,7 @@ void ClientSession::OnSent(uint64_t id, SendResult result) {
   } else {
     lost_ = true;  // whatever it says
     --tally().started;
+    call->keeps_message_ = false;
     calls_.Erase(*call);
     call->session_ = nullptr;
     owner_.Return(*call);
@@ -280,9 +304,16 @@ void ClientSession::OnEnded(const absl::Status& reason) {
   // Whoever broke which rule: to a call it is a lost connection, nothing about its arguments.
   const absl::Status status =
       absl::IsInvalidArgument(reason) ? absl::UnavailableError(reason.message()) : reason;
+  lost_ = true;
   // Every `done` ran before: what is still here was sent.
   owner_.OnSessionEnded(*this, status);
   calls_.Clear([&](ClientCall& call) {
+    if (MakeRepeatable(call)) {
+      NoteEnd(loop().now() - call.request_.started);
+      call.repeated_ = true;
+      call.session_ = nullptr;
+      return owner_.Return(call);
+    }
     const absl::Status& cause = call.state_ == ClientCall::State::kWithdrawn ? call.cause_ : status;
     owner_.Finish(call, WithOutcome(cause, Outcome::kUnknown), {});
   });

@@ -28,7 +28,8 @@ class ClientSession final : public Session {
     virtual void OnCallLeft(ClientSession& session) = 0;
     // The call is out of the session's table, but still knows the session.
     virtual void Finish(ClientCall& call, absl::Status&& status, Message&& reply) = 0;
-    // No byte of the call left before the connection ended; its message is whole again.
+    // The connection ended before the answer, and the call may be sent by another: no byte of it
+    // left, or it may run twice. Its message is whole again.
     virtual void Return(ClientCall& call) = 0;
     virtual void OnSessionDraining(ClientSession& session) = 0;
     virtual void OnSessionEnded(ClientSession& session, const absl::Status& status) = 0;
@@ -90,6 +91,10 @@ class ClientSession final : public Session {
 
   void OnSent(uint64_t id, SendResult result);
   void NoteLeft(ClientCall& call);
+  // The request of `call` for the connection; a copy of it stays where it may be needed again.
+  Message TakeMessage(ClientCall& call);
+  // Whether `call`, which was sent, can be made again; then its message may be changed again.
+  bool MakeRepeatable(ClientCall& call);
   void EndSent(ClientCall& call, const absl::Status& cause);
   // `cause` with the place where it met the call, and the peer.
   absl::Status With(const absl::Status& cause, absl::string_view where) const;

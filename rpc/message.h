@@ -50,6 +50,15 @@ class Head {
     return {data(), size};
   }
 
+  // Another head of the same bytes. Those beyond kInlineBytes are shared: nobody may write to them.
+  Head Share() const {
+    Head other;
+    other.size_ = size_;
+    other.spill_ = spill_.Share();
+    if (!spill_) std::memcpy(other.inline_.data(), inline_.data(), kInlineBytes);
+    return other;
+  }
+
   // What it may Grow to, and the memory that it holds besides itself.
   size_t capacity() const { return spill_ ? spill_.slot()->capacity : kInlineBytes; }
   size_t spilled_bytes() const { return spill_ ? spill_.slot()->capacity : 0; }

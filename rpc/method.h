@@ -16,7 +16,9 @@ struct MethodInfo {
   uint64_t id = 0;        // MethodId(name)
   std::string_view name;  // "namespace.Service/Method", as declared in the schema
   Streaming streaming = Streaming::kNone;
-  bool idempotent = false;  // may run more than once: a lost call is safe to send again
+  // May run more than once: when the connection is lost before the answer, the channel makes the
+  // call once more (within its deadline; requests of at most 64 KiB and without an attachment).
+  bool idempotent = false;
 };
 
 struct ServiceInfo {

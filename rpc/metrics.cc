@@ -237,7 +237,8 @@ std::string Dump(const ChannelMetrics& metrics) {
       "  waiting=", metrics.waiting_calls, "  started=", totals.started, "  ok=", totals.succeeded,
       "  failed=", totals.failed, "  not_sent=", totals.not_sent, "  not_run=", totals.not_run,
       "  unknown=", totals.unknown, "  late_replies=", totals.late_replies,
-      "  connects=", totals.connects, "  connect_failures=", totals.connect_failures);
+      "  repeated=", totals.repeated, "  connects=", totals.connects,
+      "  connect_failures=", totals.connect_failures);
   if (!metrics.last_error.empty()) {
     absl::StrAppend(&text, "  last_error=", Quoted(metrics.last_error));
   }

@@ -3,10 +3,12 @@
 #include "farcall/rpc/buffer.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -547,6 +549,53 @@ TEST_CASE("threads allocate here and free there") {
   }
   CHECK_FALSE(counted.books->source_alive);
   CHECK(counted.books->mapped_bytes() == 0);
+}
+
+// ---- sharing ----
+
+TEST_CASE("memory that is shared is released by its last holder, and can be leased again") {
+  BufferPool pool;
+  for (int round = 0; round < 3; ++round) {
+    Buffer first = *pool.Allocate(100);
+    std::memcpy(first.data(), "bytes", 5);
+    first.SetView(0, 5);
+    Buffer second = first.Share();
+    Buffer third = second.Share();
+    CHECK(second.data() == first.data());
+    CHECK(third.view() == "bytes");
+    first.Reset();
+    third.Reset();
+    CHECK(second.view() == "bytes");
+    CHECK(pool.stats().leased_bytes != 0);
+    second.Reset();
+    CHECK(pool.stats().leased_bytes == 0);
+  }
+  CHECK_FALSE(Buffer().Share());
+}
+
+TEST_CASE("holders on several threads release once") {
+  std::atomic<int> releases{0};
+  constexpr int kRounds = 2'000;
+  for (int round = 0; round < kRounds; ++round) {
+    std::array<Buffer, 2> of_threads;
+    {
+      const std::array<std::byte, 8> bytes{};
+      const Buffer own = WrapBytes(
+          bytes, [](void* counted) { ++*static_cast<std::atomic<int>*>(counted); }, &releases);
+      for (Buffer& shared : of_threads) shared = own.Share();
+    }
+    std::atomic<int> ready{0};
+    const auto drop = [&ready](Buffer& buffer) {
+      ++ready;
+      while (ready < 2) {
+      }
+      buffer.Reset();
+    };
+    std::thread other(drop, std::ref(of_threads[1]));
+    drop(of_threads[0]);
+    other.join();
+    REQUIRE(releases == round + 1);
+  }
 }
 
 }  // namespace
