@@ -4,7 +4,7 @@
 // LD_PRELOAD=…/libfarcall_malloc_count.so FARCALL_MALLOC_COUNT=FILE program
 // FILE holds one uint64_t in native byte order; when it ends with a slash, the file in there that
 // is named after the process. It counts every call that takes memory; operator new takes it from
-// malloc.
+// malloc. A sanitizer has an allocator of its own, which nothing may stand before: it tells.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -17,17 +17,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-
-// glibc's own allocator, under the names that remain when malloc is replaced.
-extern "C" {
-void* __libc_malloc(size_t bytes);  // NOLINT(*-identifier-naming,*-reserved-identifier)
-void* __libc_calloc(size_t count,
-                    size_t bytes);  // NOLINT(*-identifier-naming,*-reserved-identifier)
-void* __libc_realloc(void* block,
-                     size_t bytes);  // NOLINT(*-identifier-naming,*-reserved-identifier)
-void* __libc_memalign(size_t alignment,
-                      size_t n);  // NOLINT(*-identifier-naming,*-reserved-identifier)
-}
 
 namespace {
 
@@ -56,6 +45,33 @@ extern "C" __attribute__((constructor)) void FarcallCountMalloc() {
   ::close(file);
   if (mapped == MAP_FAILED) ::_exit(121);
   counter.store(static_cast<std::atomic<uint64_t>*>(mapped));
+}
+
+#ifdef FARCALL_SANITIZED
+
+// Of the sanitizer's runtime (sanitizer/allocator_interface.h, which not every toolchain installs).
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*,
+                                                                             size_t),
+                                                         void (*free_hook)(const volatile void*));
+
+namespace {
+
+const int installed = __sanitizer_install_malloc_and_free_hooks(
+    [](const volatile void*, size_t) { Count(); }, [](const volatile void*) {});
+
+}  // namespace
+
+#else
+
+// glibc's own allocator, under the names that remain when malloc is replaced.
+extern "C" {
+void* __libc_malloc(size_t bytes);  // NOLINT(*-identifier-naming,*-reserved-identifier)
+void* __libc_calloc(size_t count,
+                    size_t bytes);  // NOLINT(*-identifier-naming,*-reserved-identifier)
+void* __libc_realloc(void* block,
+                     size_t bytes);  // NOLINT(*-identifier-naming,*-reserved-identifier)
+void* __libc_memalign(size_t alignment,
+                      size_t n);  // NOLINT(*-identifier-naming,*-reserved-identifier)
 }
 
 extern "C" {
@@ -87,3 +103,5 @@ int posix_memalign(void** block, size_t alignment, size_t bytes) {
 }
 
 }  // extern "C"
+
+#endif
