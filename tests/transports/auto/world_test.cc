@@ -2,9 +2,13 @@
 
 #include "farcall/tests/transports/auto/world.h"
 
+#include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "farcall/rpc/outcome.h"
 #include "farcall/transports/faulty/faulty.h"
@@ -145,6 +149,35 @@ TEST_CASE("the path breaks under traffic again and again: no call is lost or run
   // TCP was never lost.
   CHECK(channel.info().stats.connects == 1);
   CHECK(channel.info().stats.connect_failures == 0);
+}
+
+TEST_CASE("calls of idempotent methods do not notice that their path breaks") {
+  AutoOptions faulty = TcpAndShm();
+  faulty.shm = MakeFaultyTransport(
+      faulty.shm, {.cut_after = {1, milliseconds(100), milliseconds(400)}}, /*seed=*/2);
+  AutoServer server(faulty);
+  Channel channel = server.Dial();
+  std::atomic<bool> enough{false};
+  std::array<absl::Status, 4> ended;
+  std::vector<std::thread> callers;
+  for (absl::Status& status : ended) {
+    callers.emplace_back([&] {
+      Probe::Client client(channel);
+      while (!enough && status.ok()) {
+        status = client.Object(AskT(), {.timeout = seconds(20), .wait_for_ready = true}).status();
+      }
+    });
+  }
+  CHECK(Eventually(
+      [&] {
+        const ChannelInfo info = channel.info();
+        return info.paths.changes >= 8 && info.stats.repeated >= 4;
+      },
+      seconds(60)));
+  enough = true;
+  for (std::thread& caller : callers) caller.join();
+  for (const absl::Status& status : ended) CHECK(status.ok());
+  CHECK(channel.info().stats.failed == 0);
 }
 
 TEST_CASE("a path that stays: after a loss it heals") {
