@@ -66,8 +66,8 @@ class ClientSession final : public Session {
   bool offers() const { return (peer_hello().features & kFeatureOffers) != 0; }
   // Owner::OnOffers follows, if the peer answers. Precondition: ready(), offers().
   void AskOffers();
-  // Sends what the peer is to send back: Owner::OnProbe. One at a time. Precondition: ready(), and
-  // the connection came by an offer; at most kMaxProbeBytes.
+  // Sends what the peer is to send back: Owner::OnProbe. One at a time. Precondition: ready(), at
+  // most kMaxProbeBytes.
   void Probe(Buffer body);
 
   const std::shared_ptr<BufferPool>& pool() { return connection().pool(); }

@@ -68,8 +68,6 @@ class PathHost {
                                        TimePoint now) = 0;
   // Sessions that came by what `session` was offered, and have not left.
   virtual size_t Paths(uint64_t session) const = 0;
-  // Whether `session` came by an offer.
-  virtual bool IsPath(uint64_t session) const = 0;
   virtual void Leave(uint64_t session) = 0;
 };
 

@@ -103,9 +103,6 @@ void ServerSession::OnOffers(const Head& head) {
 }
 
 absl::Status ServerSession::AdmitProbe() {
-  if (!in_paths_ || !connection().path_host()->IsPath(path_id_)) {
-    return Violation("a PROBE on a connection that came by no offer");
-  }
   if (std::exchange(probe_coming_, true) || unread_bytes() > kMaxProbeBytes) {
     return Violation("a PROBE before the last one was through");
   }

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kPings = 32;
 // An eager message, of several packets on every wire; and one that RDMA would read.
-constexpr size_t kSmallBytes = 8 << 10;
+constexpr size_t kSmallBytes = 4 << 10;
 constexpr size_t kLargeBytes = 1 << 20;
 // Spinning for longer than an answer takes would only take the peer's core.
 constexpr Duration kSpin = std::chrono::microseconds(200);
@@ -36,23 +36,24 @@ double MicrosecondsSince(TimePoint start) {
 class Peer final : public Receiver {
  public:
   Admission Admit(Ticket, std::span<const std::byte>, MessageSizes sizes) override {
-    if (sizes.body == 0 && sizes.attachment == 0) return {};
+    if (sizes.body <= kLargeBytes && sizes.attachment == 0) return {};
     return {.refused = absl::InvalidArgumentError("nothing was asked for"), .attachment = {}};
   }
-  void OnMessage(Ticket, Message&& message) override { Take(message.head.bytes()); }
+  void OnMessage(Ticket, Message&& message) override { Take(message); }
   void OnAbandoned(Ticket, absl::Status) override {}
   void OnClosed(absl::Status status) override {
     if (!ended.has_value()) ended = std::move(status);
   }
 
   std::optional<Hello> hello;
-  std::optional<uint64_t> pong;   // the last one's echo value
-  std::optional<uint64_t> reply;  // the last one's call
-  absl::StatusCode reply_status{};
+  std::optional<uint64_t> pong;       // the last one's echo value
+  std::optional<uint64_t> probe;      // likewise
+  Buffer probe_body;                  // of that
   std::optional<absl::Status> ended;  // the connection is over, or should be
 
  private:
-  void Take(std::span<const std::byte> head) {
+  void Take(Message& message) {
+    const std::span<const std::byte> head = message.head.bytes();
     absl::StatusOr<FrameHeader> header = DecodeHeader(head);
     if (header.ok()) {
       if (absl::Status fields = CheckFields(header->type, head); !fields.ok()) header = fields;
@@ -71,9 +72,9 @@ class Peer final : public Receiver {
       case FrameType::kPong:
         pong = header->call;
         return;
-      case FrameType::kReply:
-        reply_status = static_cast<absl::StatusCode>(header->status);
-        reply = header->call;
+      case FrameType::kProbe:
+        probe = header->call;
+        probe_body = std::move(message.body);
         return;
       case FrameType::kGoAway: {
         FieldReader fields(head);
@@ -99,17 +100,17 @@ class Prober {
   absl::StatusOr<ProbeStep> Connect();
   absl::StatusOr<ProbeStep> Greet();
   absl::StatusOr<ProbeStep> Ping();
-  absl::StatusOr<ProbeStep> Small() { return Refused("8 KiB", kSmallBytes); }
-  absl::StatusOr<ProbeStep> Large() { return Refused("1 MiB", kLargeBytes); }
+  absl::StatusOr<ProbeStep> Small() { return Echo("4 KiB", kSmallBytes); }
+  absl::StatusOr<ProbeStep> Large() { return Echo("1 MiB", kLargeBytes); }
 
  private:
   // Drives the loop until `done`, the connection's end, or the end of the step.
   absl::Status RunUntil(const std::function<bool()>& done);
   void OnLoop(const std::function<void()>& work);
-  void Send(Message message, bool* left = nullptr);
+  void Send(Message message);
   absl::Status RoundTrip();
-  absl::StatusOr<ProbeStep> Refused(const char* name, size_t bytes);
-  // The payload is read by the peer, if it wants it.
+  absl::StatusOr<ProbeStep> Echo(const char* name, size_t bytes);
+  // A large payload is read by who gets it.
   bool Reads() const { return endpoint_.scheme == "rdma" || endpoint_.scheme == "shm"; }
 
   const Endpoint endpoint_;
@@ -118,7 +119,7 @@ class Prober {
   std::shared_ptr<Transport> transport_;
   Peer peer_;
   std::unique_ptr<Connection> connection_;
-  uint64_t last_ = 0;  // PING or call
+  uint64_t last_ = 0;  // echo value
 };
 
 absl::Status Prober::RunUntil(const std::function<bool()>& done) {
@@ -146,13 +147,8 @@ void Prober::OnLoop(const std::function<void()>& work) {
   while (!ran) loop_.RunOnce();
 }
 
-void Prober::Send(Message message, bool* left) {
-  OnLoop([&] {
-    const Ticket ticket = connection_->Send(std::move(message), [left](const SendResult& result) {
-      if (left != nullptr) *left = result.status.ok();
-    });
-    if (ticket == 0 && left != nullptr) *left = true;
-  });
+void Prober::Send(Message message) {
+  OnLoop([&] { connection_->Send(std::move(message), [](const SendResult&) {}); });
 }
 
 absl::StatusOr<ProbeStep> Prober::Connect() {
@@ -190,6 +186,9 @@ absl::StatusOr<ProbeStep> Prober::Greet() {
   absl::Status status = RunUntil([this] { return peer_.hello.has_value(); });
   if (!status.ok()) return status;
   const Hello& theirs = *peer_.hello;
+  if (theirs.max_calls_in_flight == 0) {
+    return absl::FailedPreconditionError("the server takes no calls (max_calls_in_flight is 0)");
+  }
   ProbeStep step{"HELLO", true, "", MicrosecondsSince(start)};
   step.text =
       absl::StrCat("protocol ", std::min(theirs.max_version, kProtocolVersion), ", requests up to ",
@@ -226,39 +225,29 @@ absl::StatusOr<ProbeStep> Prober::Ping() {
   return step;
 }
 
-// Method 0 is never a method: every server refuses the call, after its head, and skips the payload.
-absl::StatusOr<ProbeStep> Prober::Refused(const char* name, size_t bytes) {
-  if (peer_.hello->max_calls_in_flight == 0) {
-    return absl::FailedPreconditionError("the server takes no calls (max_calls_in_flight is 0)");
-  }
+absl::StatusOr<ProbeStep> Prober::Echo(const char* name, size_t bytes) {
   absl::StatusOr<Buffer> body = connection_->pool()->Allocate(bytes);
   if (!body.ok()) return body.status();
-  std::fill_n(body->data(), bytes, std::byte{0x5a});
-  body->SetView(0, bytes);
-  const uint64_t call = ++last_;
-  Message request;
-  EncodeHeader({.type = FrameType::kRequest,
-                .call = call,
-                .timeout_ns = static_cast<uint64_t>(
-                    std::chrono::duration_cast<std::chrono::nanoseconds>(step_).count())},
-               request.head.Resize(kFrameHeaderBytes).data());
-  request.body = *std::move(body);
+  const auto byte_at = [](size_t at) { return static_cast<std::byte>(at * 7 + at / 256); };
+  for (size_t i = 0; i < bytes; ++i) body->data()[i] = byte_at(i);
+  const uint64_t echo = ++last_;
+  Message probe;
+  EncodeHeader({.type = FrameType::kProbe, .call = echo},
+               probe.head.Resize(kFrameHeaderBytes).data());
+  probe.body = *std::move(body);
   const TimePoint start = Clock::Steady().Now();
-  bool left = false;
-  Send(std::move(request), &left);
-  absl::Status status = RunUntil([&] { return left && peer_.reply == call; });
-  // What was sent before it has arrived when this comes back.
-  if (status.ok()) status = RoundTrip();
+  Send(std::move(probe));
+  absl::Status status = RunUntil([&] { return peer_.probe == echo; });
   if (!status.ok()) return status;
-  if (peer_.reply_status != absl::StatusCode::kUnimplemented) {
-    return absl::UnavailableError(
-        absl::StrCat("the server refuses calls: ", absl::StatusCodeToString(peer_.reply_status)));
-  }
   ProbeStep step{name, true, "", MicrosecondsSince(start)};
-  step.text = Reads() && bytes > kSmallBytes
-                  ? "offered and declined: a server does not READ what it has no method for, so a "
-                    "call of a service of yours has to show that"
-                  : "carried to the server, and an answer back";
+  const Buffer back = std::move(peer_.probe_body);
+  bool same = back.size() == bytes;
+  for (size_t i = 0; same && i < bytes; ++i) same = back.data()[i] == byte_at(i);
+  if (!same) return absl::DataLossError("other bytes came back than were sent");
+  step.text = absl::StrCat("there and back, ", !Reads() ? "as a stream"
+                                               : bytes > kSmallBytes
+                                                   ? "each way by READs of the side that gets it"
+                                                   : "each way by SENDs");
   return step;
 }
 
@@ -291,7 +280,7 @@ std::vector<ProbeStep> Probe(const Endpoint& endpoint, Duration step) {
   constexpr std::pair<const char*, Do> kSteps[] = {{"connect", &Prober::Connect},
                                                    {"HELLO", &Prober::Greet},
                                                    {"PING", &Prober::Ping},
-                                                   {"8 KiB", &Prober::Small},
+                                                   {"4 KiB", &Prober::Small},
                                                    {"1 MiB", &Prober::Large}};
   std::vector<ProbeStep> steps;
   const auto keep = [&steps](const char* name, absl::StatusOr<ProbeStep> made) {

@@ -90,7 +90,6 @@ class Book final : public PathHost {
   absl::StatusOr<uint64_t> Enter(const ConnectionInfo& /*over*/, std::string_view token,
                                  EndPath /*end*/, TimePoint /*now*/) override {
     if (token == "bad") return absl::PermissionDeniedError("a bad token");
-    is_path_ = !token.empty();
     ++present;
     return 1;
   }
@@ -99,13 +98,9 @@ class Book final : public PathHost {
     return {{"fast", "value"}};
   }
   size_t Paths(uint64_t /*session*/) const override { return 0; }
-  bool IsPath(uint64_t /*session*/) const override { return is_path_; }
   void Leave(uint64_t /*session*/) override { --present; }
 
   int present = 0;
-
- private:
-  bool is_path_ = false;
 };
 
 class Stage {

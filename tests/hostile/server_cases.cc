@@ -415,8 +415,6 @@ std::vector<Case> RequestCases() {
        Expect::kEnded, "from the side that calls"},
       {"OFFERS with a body", hi + Message(Bytes(Header{.type = kOffers}), "x"), Expect::kEnded,
        "a payload on a control frame"},
-      {"a PROBE by no path", hi + Message(Bytes(Header{.type = kProbe, .call = 1}), "x"),
-       Expect::kEnded, "came by no offer"},
       {"a PROBE of 1 MiB + 1", hi + Begin(1, Bytes(Header{.type = kProbe}), (1 << 20) + 1),
        Expect::kEnded, "the limit is 1048576"},
       {"a PROBE with an attachment", hi + Message(Bytes(Header{.type = kProbe}), "", "x"),

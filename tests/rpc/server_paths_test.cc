@@ -35,7 +35,6 @@ class Book final : public PathHost {
     return {{"fast", "for " + std::to_string(session) + " over " + over.transport}};
   }
   size_t Paths(uint64_t session) const override { return session == 1 ? paths.size() : 0; }
-  bool IsPath(uint64_t session) const override { return paths.contains(session); }
   void Leave(uint64_t session) override {
     --present;
     if (paths.erase(session) > 0) return;
@@ -181,10 +180,11 @@ TEST_CASE("a token that is refused ends its connection, with the reason") {
   CHECK(world.book->present == 1);
 }
 
-TEST_CASE("a PROBE comes back as it was, by a path") {
-  PathsWorld world;
-  auto main = world.Greeted();
-  auto path = world.Greeted("good");
+TEST_CASE("a PROBE comes back as it was, by a path or not") {
+  const bool by_path = GENERATE(true, false);
+  PathsWorld world(/*hosting=*/by_path);
+  const auto main = world.Greeted();
+  const auto path = world.Greeted(by_path ? "good" : "");
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{256} << 10, size_t{kMaxProbeBytes}}) {
     Buffer body = *world.pool->Allocate(bytes);
     for (size_t i = 0; i < bytes; ++i) body.data()[i] = static_cast<std::byte>(i * 7);
@@ -205,11 +205,6 @@ TEST_CASE("a PROBE that breaks a rule ends its connection") {
   PathsWorld world;
   auto main = world.Greeted();
   const auto invalid = absl::StatusCode::kInvalidArgument;
-  SECTION("by no path") {
-    main->Say({.type = FrameType::kProbe}, {}, Garbage(world, 10));
-    world.Settle();
-    CheckEnded(*main, invalid, "came by no offer");
-  }
   SECTION("too large") {
     auto path = world.Greeted("good");
     path->Say({.type = FrameType::kProbe}, {}, Garbage(world, kMaxProbeBytes + 1));

@@ -98,12 +98,6 @@ size_t Bindings::Paths(uint64_t session) const {
   return found == sessions_.end() ? 0 : found->second.paths.size();
 }
 
-bool Bindings::IsPath(uint64_t session) const {
-  MutexLock lock(mutex_);
-  const auto found = sessions_.find(session);
-  return found != sessions_.end() && found->second.main != 0;
-}
-
 size_t Bindings::tokens() const {
   MutexLock lock(mutex_);
   return given_.size();

@@ -38,7 +38,6 @@ class Bindings {
   // What the session was given and did not take is void.
   void VoidTokens(uint64_t session);
   size_t Paths(uint64_t session) const;
-  bool IsPath(uint64_t session) const;
   // Ends the paths beside it.
   void Leave(uint64_t session);
 

@@ -51,7 +51,6 @@ class Host final : public PathHost {
   }
 
   size_t Paths(uint64_t session) const override { return bindings_->Paths(session); }
-  bool IsPath(uint64_t session) const override { return bindings_->IsPath(session); }
   void Leave(uint64_t session) override { bindings_->Leave(session); }
 
  private:

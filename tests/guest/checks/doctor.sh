@@ -31,7 +31,7 @@ farcall_echo_server "$server" --quiet >server.log 2>&1 &
 pid=$!
 await_listener.sh
 expect 0 "$server"
-for step in connect HELLO PING "8 KiB" "1 MiB"; do
+for step in connect HELLO PING "4 KiB" "1 MiB"; do
   says "^ok  *$step  *[0-9.]* [um]s: "
 done
 case $FARCALL_GUEST_DEVICE in

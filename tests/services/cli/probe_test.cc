@@ -35,7 +35,7 @@ TEST_CASE("every step passes against a server") {
   for (const std::string& listen : {std::string("tcp://127.0.0.1:0"), shm}) {
     const Endpoint address = Listen(server, listen).value();
     const std::vector<ProbeStep> steps = Probe(address, kStep);
-    CHECK(NamesOf(steps) == std::vector<std::string>{"connect", "HELLO", "PING", "8 KiB", "1 MiB"});
+    CHECK(NamesOf(steps) == std::vector<std::string>{"connect", "HELLO", "PING", "4 KiB", "1 MiB"});
     for (const ProbeStep& step : steps) {
       INFO(step.name << ": " << step.text);
       CHECK(step.ok);
@@ -53,7 +53,7 @@ TEST_CASE("auto:// is tried by TCP, and the path is told that calls would go by"
   address.scheme = "auto";
   const std::vector<ProbeStep> steps = Probe(address, kStep);
   REQUIRE(NamesOf(steps) ==
-          std::vector<std::string>{"connect", "HELLO", "PING", "8 KiB", "1 MiB", "path"});
+          std::vector<std::string>{"connect", "HELLO", "PING", "4 KiB", "1 MiB", "path"});
   for (const ProbeStep& step : steps) CHECK(step.ok);
   CHECK_THAT(steps.front().text, Contains("tcp://"));
   if (offers) {
@@ -109,7 +109,7 @@ TEST_CASE("a server that takes no calls is told apart from one that is not there
   REQUIRE(server.Add(services::Echo::Bind(echo)).ok());
   const Endpoint address = Listen(server, "tcp://127.0.0.1:0").value();
   const std::vector<ProbeStep> steps = Probe(address, kStep);
-  CHECK(NamesOf(steps) == std::vector<std::string>{"connect", "HELLO", "PING", "8 KiB"});
+  CHECK(NamesOf(steps) == std::vector<std::string>{"connect", "HELLO"});
   CHECK_THAT(steps.back().text, Contains("takes no calls"));
 }
 
