@@ -371,6 +371,7 @@ void Wire::Shut(absl::Status status) {
   housekeeping_timer_.Disarm();
   const absl::Status why =
       close_status_.ok() ? Named(absl::CancelledError("the connection was closed")) : close_status_;
+  if (cause_.ok() && !may_send_) KeepLastWords();
   outbox_.FailAll(why);
   order_.emplace(0);
   abandoned_.clear();
@@ -392,6 +393,25 @@ void Wire::Shut(absl::Status status) {
   ResumeSoon();
 }
 
+// What a server says that closes at once, as that it has no room, before it may say anything.
+void Wire::KeepLastWords() {
+  while (Outbox::Item* const item = outbox_.Front()) {
+    if (last_words_.size() == kMaxBatch || !EagerLayoutOf(item->message).has_value()) return;
+    last_words_.push_back(std::move(item->message));
+    outbox_.Release(item->charge);
+    outbox_.EndSent(std::move(item->done));
+    outbox_.DropFront();
+  }
+}
+
+void Wire::SayLastWords() {
+  for (Message& message : std::exchange(last_words_, {})) {
+    if (!MaySend(Kind::kMessage) || !PostEager(message, *EagerLayoutOf(message)).ok()) break;
+  }
+  Ring();
+  Linger();
+}
+
 // What was posted is on its way: the peer gets it before the end.
 void Wire::Linger() {
   if (pair_ == nullptr) return;
@@ -399,17 +419,19 @@ void Wire::Linger() {
     PostCredit(/*wants_completion=*/true);
     Ring();
   }
-  if (slots_.idle()) return DestroyQueuePair();
+  LookAtLinger();
+  if (pair_ == nullptr) return;
   loop_.timers().Arm(linger_timer_, loop_.now() + kLinger);
 }
 
 void Wire::LookAtLinger() {
-  if (slots_.idle()) DestroyQueuePair();
+  if (slots_.idle() && last_words_.empty()) DestroyQueuePair();
 }
 
 void Wire::DestroyQueuePair() {
   linger_timer_.Disarm();
   housekeeping_timer_.Disarm();
+  last_words_.clear();
   if (id_ != nullptr) {
     device_->Forget(*id_);
     id_->Disconnect();

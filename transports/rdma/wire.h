@@ -141,6 +141,8 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   void Fail(const absl::Status& status);
   void Violation(const absl::Status& rule);
   void Shut(absl::Status status);
+  void KeepLastWords();
+  void SayLastWords();
   void Linger();
   void LookAtLinger();
   void OnLingerOver() { DestroyQueuePair(); }
@@ -277,6 +279,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   absl::Status cause_;          // the first error of the queue pair; its receives are being flushed
   bool shut_ = false;           // no message moves any more; close_status_ says why
   bool closed_told_ = false;
+  std::vector<Message> last_words_;  // passive: for when the active side has spoken
   absl::Status close_status_;
   bool performing_ = false;
 

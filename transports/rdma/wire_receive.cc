@@ -20,6 +20,7 @@ absl::Status Wire::PostReceive(uint32_t buffer) {
 void Wire::OnArrival(Arrival arrival) {
   if (!may_send_) {  // the active side has spoken
     may_send_ = true;
+    if (shut_) return SayLastWords();
     FlushSoon();
   }
   if (shut_) return;
