@@ -92,6 +92,7 @@ Plan LoadPlan(bool quick) {
   for (const int connections : {4, 64}) {
     add({.kind = Case::kThroughput, .outstanding = 64, .connections = connections});
   }
+  add({.kind = Case::kThroughput, .outstanding = 64, .connections = 64, .load_percent = 50});
   return plan;
 }
 

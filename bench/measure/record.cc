@@ -160,6 +160,7 @@ void SetFigures(const Workload& workload, const Measurement& measurement, Record
   record.connections = static_cast<uint64_t>(workload.connections);
   record.idle_connections = static_cast<uint64_t>(workload.idle_connections);
   record.beside_bytes = workload.beside_bytes;
+  record.load_percent = static_cast<uint64_t>(workload.load_percent);
   record.samples = latency.count();
   record.errors = measurement.errors;
   record.p50_us = latency.Quantile(0.5) / kNsPerUs;

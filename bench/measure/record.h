@@ -83,6 +83,7 @@ struct Record {
   uint64_t connections = 1;
   uint64_t idle_connections = 0;      // as Workload; left out of the file when 0
   uint64_t beside_bytes = 0;          // likewise
+  uint64_t load_percent = 0;          // likewise
   std::optional<uint64_t> threshold;  // payloads up to it were forced to be eager, all others not
   uint64_t round = 0;
   std::optional<double> core_distance_ns;

@@ -41,6 +41,7 @@ void ForEachField(OneRecord& record, Field&& field) {
   field("connections", record.connections);
   field("idle_connections", record.idle_connections, UnlessZero());
   field("beside_bytes", record.beside_bytes, UnlessZero());
+  field("load_percent", record.load_percent, UnlessZero());
   field("threshold", record.threshold);
   field("round", record.round);
   field("core_distance_ns", record.core_distance_ns);

@@ -47,6 +47,7 @@ struct Block {
   uint64_t connections = 1;
   uint64_t idle_connections = 0;
   uint64_t beside_bytes = 0;
+  uint64_t load_percent = 0;
   std::vector<Row> rows;
 
   bool alone() const { return idle_connections == 0 && beside_bytes == 0; }
@@ -55,7 +56,7 @@ struct Block {
 // What tells one block from another.
 auto KeyOf(const auto& of) {
   return std::tie(of.kind, of.bytes, of.outstanding, of.connections, of.idle_connections,
-                  of.beside_bytes);
+                  of.beside_bytes, of.load_percent);
 }
 
 std::vector<Block> IntoBlocks(const std::vector<Record>& records) {
@@ -71,6 +72,7 @@ std::vector<Block> IntoBlocks(const std::vector<Record>& records) {
                                     .connections = record.connections,
                                     .idle_connections = record.idle_connections,
                                     .beside_bytes = record.beside_bytes,
+                                    .load_percent = record.load_percent,
                                     .rows = {}});
     }
     auto row = std::find_if(block->rows.begin(), block->rows.end(), [&](const Row& known) {
@@ -193,6 +195,10 @@ std::string Title(const Block& block) {
              static_cast<unsigned long long>(block.outstanding));
   if (block.connections > 1) {
     title += Format(" over %llu connections", static_cast<unsigned long long>(block.connections));
+  }
+  if (block.load_percent > 0) {
+    title += Format(" at most, at %llu %% of the rate above",
+                    static_cast<unsigned long long>(block.load_percent));
   }
   if (block.idle_connections > 0) {
     title += Format(", beside %llu idle connections",

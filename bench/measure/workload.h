@@ -39,6 +39,9 @@ struct Workload {
   int connections = 1;       // that the calls are spread over
   int idle_connections = 0;  // that are open meanwhile and silent
   size_t beside_bytes = 0;   // payloads of this size move on the first connection meanwhile
+  // Calls start by the clock, at random, at this part of the rate that the others reach; 0: each
+  // when another one ends.
+  int load_percent = 0;
   std::chrono::nanoseconds duration = std::chrono::seconds(1);  // measured, after the warm-up
   std::chrono::nanoseconds warm_up =
       std::chrono::milliseconds(100);  // runs the same, recorded nowhere

@@ -22,12 +22,15 @@ struct Who {
   const char* mode;
 };
 
-// What was run; a large payload beside and idle connections only where they are said.
+// What was run; more connections than one, what is beside them and part of the load only where they
+// are said.
 struct What {
   const char* kind;
   uint64_t bytes;
   uint64_t beside_bytes = 0;
   uint64_t idle_connections = 0;
+  uint64_t connections = 1;
+  uint64_t load_percent = 0;
 };
 
 constexpr Who kTcpBusy{"tcp", "busy"}, kTcpEvent{"tcp", "event"};
@@ -38,6 +41,7 @@ constexpr Who kUcxShm{"peer/ucx-shm", "busy"};
 constexpr Who kGrpc{"peer/grpc-callback", "event"};
 
 constexpr What kSmallCall{"latency", 32}, kSmallCalls{"throughput", 32};
+constexpr What kHalfLoad{.kind = "throughput", .bytes = 32, .connections = 64, .load_percent = 50};
 
 // The kinds of throughput with calls in flight that targets speak of.
 constexpr uint64_t kInFlight = 64;
@@ -47,7 +51,8 @@ Rounds RoundsOf(const std::vector<Record>& records, const Who& who, const What& 
   std::copy_if(records.begin(), records.end(), std::back_inserter(rounds), [&](const Record& of) {
     return of.transport == who.transport && of.mode == who.mode && of.kind == what.kind &&
            of.bytes == what.bytes && of.beside_bytes == what.beside_bytes &&
-           of.idle_connections == what.idle_connections && of.connections == 1 && !of.threshold &&
+           of.idle_connections == what.idle_connections && of.connections == what.connections &&
+           of.load_percent == what.load_percent && !of.threshold &&
            (of.kind != NameOf(Case::kThroughput) || of.outstanding == kInFlight);
   });
   return rounds;
@@ -60,7 +65,12 @@ std::string Name(const Who& who) {
 
 std::string Name(const What& what) {
   std::string name = std::string(what.kind) + " " + FormatBytes(what.bytes);
-  if (std::string(what.kind) == NameOf(Case::kThroughput)) name += ", 64 in flight";
+  if (what.load_percent > 0) {
+    name += " over " + std::to_string(what.connections) + " connections at " +
+            std::to_string(what.load_percent) + " % of the load";
+  } else if (std::string(what.kind) == NameOf(Case::kThroughput)) {
+    name += ", 64 in flight";
+  }
   if (what.beside_bytes > 0) name += " beside payloads of " + FormatBytes(what.beside_bytes);
   if (what.idle_connections > 0) {
     name += " beside " + std::to_string(what.idle_connections) + " idle connections";
@@ -222,6 +232,7 @@ std::set<std::string> PerftestDevices(const std::vector<Record>& records) {
 }
 
 double CpuOf(const Record& record) { return record.cpu_us_per_call.value_or(0); }
+double TailOf(const Record& record) { return record.p99_us / record.p50_us; }
 
 // Limits of both sides together. What may happen once in some thousands of calls, such as a table
 // that grows once more, is none of a steady call.
@@ -280,6 +291,7 @@ std::vector<Verdict> Judge(const std::vector<Record>& records) {
   }
   for (const Who& ours : {kTcpBusy, kTcpEvent, kShmBusy}) {
     bench.AtMostOfAlone(10, &Record::p99_us, "p99", ours, {"latency", 32, 1024 * kMib});
+    bench.Absolute(5, false, TailOf, "p99 / p50", ours, kHalfLoad);
     bench.AtMostOfAlone(kAllowedIdleCost, &Record::p50_us, "time", ours, {"latency", 32, 0, 1000});
   }
   AddBudgets(bench);

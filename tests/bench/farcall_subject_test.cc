@@ -50,6 +50,23 @@ TEST_CASE("every workload runs over every transport") {
   }
 }
 
+TEST_CASE("at part of the load fewer calls are made") {
+  ProcessSubject tcp(FARCALL_ECHO_SERVER, Scheme::kTcp, Mode::kEvent);
+  Workload workload = Short(Case::kThroughput, 32, 64);
+  workload.connections = 8;
+  workload.duration = workload.warm_up = milliseconds(200);
+  const absl::StatusOr<Measurement> most = tcp.Run(workload, std::nullopt);
+  REQUIRE(most.ok());
+  workload.load_percent = 10;
+  const absl::StatusOr<Measurement> some = tcp.Run(workload, std::nullopt);
+  CAPTURE(some.status());
+  REQUIRE(some.ok());
+  CHECK(some->errors == 0);
+  CHECK(some->latency.count() > 0);
+  // A tenth, on a machine that may do other things in one of the two runs.
+  CHECK(some->latency.count() < most->latency.count() / 2);
+}
+
 TEST_CASE("shared memory goes the way that it is forced to") {
   for (const uint32_t threshold : {uint32_t{0}, uint32_t{128} << 10}) {
     ProcessSubject subject(FARCALL_ECHO_SERVER, Scheme::kShm, Mode::kBusy, threshold);

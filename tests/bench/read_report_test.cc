@@ -17,6 +17,7 @@ Report Made() {
   all.outstanding = 4;
   all.idle_connections = 1000;
   all.beside_bytes = uint64_t{1} << 30;
+  all.load_percent = 50;
   all.round = 101;
   all.core_distance_ns = 31.25;
   all.samples = 12345;
@@ -50,6 +51,7 @@ TEST_CASE("what was written is read as it was") {
   CHECK(read->machine == Made().machine);
   REQUIRE(read->records.size() == 4);
   CHECK(read->records[0].idle_connections == 1000);
+  CHECK(read->records[0].load_percent == 50);
   CHECK(read->records[0].costs.registrations == 0.0);
   CHECK_FALSE(read->records[1].core_distance_ns.has_value());
   CHECK_FALSE(read->records[1].stages.has_value());

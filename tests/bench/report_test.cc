@@ -200,6 +200,22 @@ TEST_CASE("a target for what lies beside is not met by calls alone") {
   CHECK_FALSE(Find(verdicts, "tcp busy / floor/tcp busy").found);
 }
 
+TEST_CASE("the tail at half load is judged by calls at half load") {
+  Record full = Make({.transport = "tcp", .mode = "event"});
+  full.kind = "throughput";
+  full.outstanding = full.connections = 64;
+  full.p99_us = 100 * full.p50_us;
+  Record half = full;
+  half.load_percent = 50;
+  half.p99_us = 4 * half.p50_us;
+  const std::vector<Verdict> verdicts = Judge({full, half});
+  const Verdict& found =
+      Find(verdicts, "tcp event, throughput 32 B over 64 connections at 50 % of the load");
+  REQUIRE(found.found);
+  CHECK(found.found->median == Approx(4));
+  CHECK(found.pass);
+}
+
 TEST_CASE("curves go through medians, and the bands of ours reach up to the 90th percentile") {
   std::vector<Record> records;
   for (const uint64_t bytes : {uint64_t{32}, uint64_t{4096}, uint64_t{1} << 20}) {
