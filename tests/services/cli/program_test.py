@@ -54,18 +54,20 @@ class ProgramTest(unittest.TestCase):
             self.assertIn(each["topic"], text)
 
     def test_a_server(self):
-        with subprocess.Popen([SERVER, "tcp://127.0.0.1:0", "--quiet"], text=True,
-                              stdout=subprocess.PIPE) as server:
-            self.addCleanup(server.terminate)
-            address = server.stdout.readline().split()[-1]
-            status, out, errors = run("doctor", address, "--json")
-            self.assertEqual((status, errors), (0, ""), out)
-            probe = json.loads(out)["probe"]
-            self.assertEqual(probe["address"], address)
-            self.assertEqual([step["name"] for step in probe["steps"]],
-                             ["connect", "HELLO", "PING", "8 KiB", "1 MiB"])
-            server.terminate()
-            server.wait()
+        server = subprocess.Popen([SERVER, "tcp://127.0.0.1:0", "--quiet"], text=True,
+                                  stdout=subprocess.PIPE)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)  # the first of the three
+        address = server.stdout.readline().split()[-1]
+        status, out, errors = run("doctor", address, "--json")
+        self.assertEqual((status, errors), (0, ""), out)
+        probe = json.loads(out)["probe"]
+        self.assertEqual(probe["address"], address)
+        self.assertEqual([step["name"] for step in probe["steps"]],
+                         ["connect", "HELLO", "PING", "4 KiB", "1 MiB"])
+        server.terminate()
+        server.wait()
         status, out, errors = run("doctor", address)
         self.assertEqual((status, errors), (1, ""))
         self.assertIn("PROBLEM  connect", out)
