@@ -24,7 +24,7 @@ constexpr char kUsage[] =
     "\n"
     "Says what this machine has for RDMA and what it lacks, each with its remedy.\n"
     "ADDRESS (tcp://host:port, rdma://host:port, shm://name, auto://host:port, unix:///path) is "
-    "tried: connect,\nHELLO, PING, and messages of 8 KiB and 1 MiB.\n"
+    "tried: connect,\nHELLO, PING, and 4 KiB and 1 MiB there and back.\n"
     "\n"
     "exit status: 0 nothing stands in the way; 1 something does, of rdma:// or of ADDRESS;\n"
     "             2 called wrongly\n";
