@@ -22,11 +22,12 @@ under_traffic() {
 # elsewhere. The call that was under way is idempotent, and waits for the server until its deadline.
 lost_within_bound() {
   gone=$(date +%s)
-  await_line "$job" 'channel: lost' "$bound"
+  caller=$job
+  await_line "$caller" 'channel: lost' "$bound"
   say "$scenario on $device: noticed after $(($(date +%s) - gone)) s"
   run a 60 farcall_echo_client "$elsewhere" 'elsewhere' --calls 10 --timeout 30
-  expect "$job" "failed: exit status 1"
-  grep -q "outcome='unknown'" "$job.log" || broken "the outcome is not unknown" "$job"
+  expect "$caller" "failed: exit status 1"
+  grep -q "outcome='unknown'" "$caller.log" || broken "the outcome is not unknown" "$caller"
 }
 
 start a 900 farcall_echo_server "$elsewhere"
