@@ -76,7 +76,7 @@ class Buffer {
   Buffer Share() const {
     Buffer other;
     if (slot_ == nullptr) return other;
-    if (slot_->leases.load(std::memory_order_relaxed) == 1) {
+    if (slot_->leases.load(std::memory_order_acquire) == 1) {
       slot_->leases.store(2, std::memory_order_relaxed);
     } else {
       slot_->leases.fetch_add(1, std::memory_order_relaxed);

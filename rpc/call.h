@@ -11,8 +11,8 @@
 //   withdrawn  the message left                done       outcome unknown; CANCEL follows
 //   awaiting   deadline or cancel              done       outcome unknown; CANCEL follows
 //   any sent   reply                           done       answered; not run, when it is a refusal
-//   any sent   the connection ended            waiting    it is idempotent, small, and was sent
-//   once any sent   the connection ended            done       outcome unknown
+//   any sent   the connection ended            waiting    it is idempotent, small, and sent once
+//   any sent   the connection ended            done       outcome unknown
 //
 // Once sent, a call that waits again ends as 'outcome unknown' where it would have been 'not sent'.
 

@@ -304,6 +304,7 @@ void ChannelCore::SendWaiting() {
     if (absl::Status fits = carrier_->CheckSize(call); !fits.ok()) {
       Doom(call, fits);
     } else {
+      if (call.keeps_message_) ++tally_.repeated;
       carrier_->Carry(call);
     }
   }
@@ -318,7 +319,6 @@ void ChannelCore::OnCallLeft(ClientSession& session) {
 }
 
 void ChannelCore::Return(ClientCall& call) {
-  if (call.keeps_message_) ++tally_.repeated;
   if (state_ == State::kClosed) {
     if (FARCALL_PLANTED(kCallLostOnClose)) return call.Disarm();
     Doom(call, absl::CancelledError("the channel was closed"));
@@ -383,8 +383,9 @@ void ChannelCore::Finish(ClientCall& call, absl::Status&& status, Message&& repl
   call.state_ = ClientCall::State::kDone;
   if (call.cancel_key_ != 0) cancellable_.erase(call.cancel_key_);
   // Whatever became of it the second time.
-  if (call.repeated_ && NeverRan(status))
+  if (call.repeated_ && NeverRan(status)) {
     status = WithOutcome(std::move(status), Outcome::kUnknown);
+  }
   const Outcome outcome = OutcomeOf(status);
   CountEnd(call, status, outcome, reply);
   call.session_ = nullptr;

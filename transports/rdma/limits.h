@@ -121,6 +121,10 @@ inline constexpr Duration kZombieCheck = std::chrono::milliseconds(500);
 // After Close what was sent is awaited for so long: a peer that does not read does not hold it up.
 inline constexpr Duration kLinger = std::chrono::seconds(1);
 
+// Connections of a loop that were accepted, closed at once, and are there still because their peers
+// said nothing yet. One more is gone at once, and its peer is not told why.
+inline constexpr size_t kMaxSilentPeers = 256;
+
 // Of a refusal that is told to the peer: private data of any connection manager holds as much.
 inline constexpr size_t kMaxReasonBytes = 56;
 

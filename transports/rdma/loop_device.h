@@ -94,6 +94,8 @@ class LoopDevice final : public std::enable_shared_from_this<LoopDevice>,
   EventChannel& channel() { return *channel_; }
   IdleMemory& idle_memory() { return idle_memory_; }
   LogThrottle& warnings() { return warnings_; }
+  // Connections that linger until their peers speak: theirs to count.
+  size_t& silent_peers() { return silent_peers_; }
 
   // A queue with room for `depth` more completions, which are promised until GiveBack.
   absl::StatusOr<std::shared_ptr<LoopQueue>> TakeQueue(uint32_t depth);
@@ -161,6 +163,7 @@ class LoopDevice final : public std::enable_shared_from_this<LoopDevice>,
   std::array<Completion, kCompletionsPerPoll> completions_;  // of one poll, reused
   IdleMemory idle_memory_;
   LogThrottle warnings_;
+  size_t silent_peers_ = 0;
 };
 
 }  // namespace farcall::rdma

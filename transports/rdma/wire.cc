@@ -395,17 +395,24 @@ void Wire::Shut(absl::Status status) {
 
 // What a server says that closes at once, as that it has no room, before it may say anything.
 void Wire::KeepLastWords() {
+  if (device_->silent_peers() >= kMaxSilentPeers) return;
   while (Outbox::Item* const item = outbox_.Front()) {
-    if (last_words_.size() == kMaxBatch || !EagerLayoutOf(item->message).has_value()) return;
+    if (last_words_.size() == kMaxBatch || !EagerLayoutOf(item->message).has_value()) break;
     last_words_.push_back(std::move(item->message));
     outbox_.Release(item->charge);
     outbox_.EndSent(std::move(item->done));
     outbox_.DropFront();
   }
+  if (!last_words_.empty()) ++device_->silent_peers();
+}
+
+std::vector<Message> Wire::TakeLastWords() {
+  if (!last_words_.empty()) --device_->silent_peers();
+  return std::exchange(last_words_, {});
 }
 
 void Wire::SayLastWords() {
-  for (Message& message : std::exchange(last_words_, {})) {
+  for (Message& message : TakeLastWords()) {
     if (!MaySend(Kind::kMessage) || !PostEager(message, *EagerLayoutOf(message)).ok()) break;
   }
   Ring();
@@ -431,7 +438,7 @@ void Wire::LookAtLinger() {
 void Wire::DestroyQueuePair() {
   linger_timer_.Disarm();
   housekeeping_timer_.Disarm();
-  last_words_.clear();
+  TakeLastWords();
   if (id_ != nullptr) {
     device_->Forget(*id_);
     id_->Disconnect();

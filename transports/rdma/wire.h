@@ -142,6 +142,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   void Violation(const absl::Status& rule);
   void Shut(absl::Status status);
   void KeepLastWords();
+  std::vector<Message> TakeLastWords();
   void SayLastWords();
   void Linger();
   void LookAtLinger();
