@@ -4,6 +4,7 @@
 # report.json and report.csv beside it.
 #
 #   sh bench/demo.sh [--quick] [--load] [--no-peers] [--json FILE] [--csv FILE] [--html FILE]
+#                    [--rounds N]
 #   sh bench/demo.sh --server [ADDRESS]     on one host, with --connect HOST on another: the same
 #   sh bench/demo.sh --connect HOST [...]   over rdma:// and tcp:// between the two
 #
@@ -12,6 +13,10 @@
 # given, that includes the libraries of others (bench/peers); those that cannot be had are left out.
 
 set -eu
+
+case ${1:-} in
+  -h|--help) sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+esac
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 if [ "${1:-}" = --server ]; then

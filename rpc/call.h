@@ -11,7 +11,7 @@
 //   withdrawn  the message left                done       outcome unknown; CANCEL follows
 //   awaiting   deadline or cancel              done       outcome unknown; CANCEL follows
 //   any sent   reply                           done       answered; not run, when it is a refusal
-//   any sent   the connection ended            waiting    it is idempotent, small, and sent once
+//   any sent   the connection ended            waiting    idempotent, small, and not the last try
 //   any sent   the connection ended            done       outcome unknown
 //
 // Once sent, a call that waits again ends as 'outcome unknown' where it would have been 'not sent'.
@@ -129,7 +129,7 @@ class ClientCall : private Timer {
   // While under way.
   State state_ = State::kNew;
   bool keeps_message_ = false;  // which was sent: the call can be made again
-  bool repeated_ = false;       // it was sent before, by a connection that is gone
+  uint8_t repeats_ = 0;         // how often it was sent before, by connections that are gone
   ChannelCore* channel_ = nullptr;
   MethodTally* tally_ = nullptr;      // of its method
   ClientSession* session_ = nullptr;  // null while waiting

@@ -382,9 +382,12 @@ void ChannelCore::Finish(ClientCall& call, absl::Status&& status, Message&& repl
   call.Disarm();
   call.state_ = ClientCall::State::kDone;
   if (call.cancel_key_ != 0) cancellable_.erase(call.cancel_key_);
-  // Whatever became of it the second time.
-  if (call.repeated_ && NeverRan(status)) {
-    status = WithOutcome(std::move(status), Outcome::kUnknown);
+  // Whatever became of it this time.
+  if (call.repeats_ > 0 && NeverRan(status)) {
+    const auto again = Reworded(
+        status, absl::StrCat(status.message(),
+                             "; it was sent before, by a connection that was lost meanwhile"));
+    status = WithOutcome(again, Outcome::kUnknown);
   }
   const Outcome outcome = OutcomeOf(status);
   CountEnd(call, status, outcome, reply);

@@ -14,6 +14,11 @@
 namespace farcall {
 namespace {
 
+// Of an idempotent call. When a server dies its path goes first, and takes a call along that is
+// then sent by the main connection of the same server: the next one may still answer it. A request
+// that kills who gets it is not to kill servers for ever.
+constexpr uint8_t kMaxRepeats = 2;
+
 // What a server says of a call that it refused, with the method's name: a server that lacks the
 // method knows its id only.
 absl::Status Refused(const absl::Status& said, std::string_view method) {
@@ -70,7 +75,7 @@ void ClientSession::Carry(ClientCall& call) {
 // attachment, which may be the user's memory.
 Message ClientSession::TakeMessage(ClientCall& call) {
   Message& message = call.request_.message;
-  call.keeps_message_ = call.request_.method->idempotent && !call.repeated_ &&
+  call.keeps_message_ = call.request_.method->idempotent && call.repeats_ < kMaxRepeats &&
                         message.body.size() <= kSmallPayloadBytes && !message.attachment;
   if (!call.keeps_message_) return std::move(message);
   return {.head = message.head.Share(), .body = message.body.Share(), .attachment = {}};
@@ -310,7 +315,7 @@ void ClientSession::OnEnded(const absl::Status& reason) {
   calls_.Clear([&](ClientCall& call) {
     if (MakeRepeatable(call)) {
       NoteEnd(loop().now() - call.request_.started);
-      call.repeated_ = true;
+      ++call.repeats_;
       call.session_ = nullptr;
       return owner_.Return(call);
     }

@@ -17,7 +17,7 @@ struct MethodInfo {
   std::string_view name;  // "namespace.Service/Method", as declared in the schema
   Streaming streaming = Streaming::kNone;
   // May run more than once: when the connection is lost before the answer, the channel makes the
-  // call once more (within its deadline; requests of at most 64 KiB and without an attachment).
+  // call again, twice at most (within its deadline; requests of up to 64 KiB, no attachment).
   bool idempotent = false;
 };
 
