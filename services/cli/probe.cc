@@ -21,7 +21,7 @@ namespace farcall::cli {
 namespace {
 
 constexpr size_t kPings = 32;
-// An eager message, of several packets on every wire; and one that RDMA would read.
+// An eager message, and one that RDMA reads.
 constexpr size_t kSmallBytes = 4 << 10;
 constexpr size_t kLargeBytes = 1 << 20;
 // Spinning for longer than an answer takes would only take the peer's core.

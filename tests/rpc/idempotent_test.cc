@@ -39,6 +39,14 @@ std::string ActionOf(const Heard& request) {
   return flatbuffers::GetRoot<Ask>(request.message.body.data())->action()->str();
 }
 
+// A call of the channel's that `peer` has heard.
+std::shared_ptr<Asked> HeardBy(Peer& peer, ClientWorld& world) {
+  auto asked = AskObject(world, "x");
+  world.Settle();
+  peer.Next(FrameType::kRequest);
+  return asked;
+}
+
 // Hears a request, and is gone.
 void HearAndGo(ClientWorld& world, Peer& peer) {
   world.Settle();
@@ -170,9 +178,7 @@ TEST_CASE("a request that is large or has an attachment is not kept") {
 TEST_CASE("a call that was asked to end is not made again") {
   ClientWorld world;
   const auto peer = world.Ready();
-  const auto asked = AskObject(world, "x");
-  world.Settle();
-  peer->Next(FrameType::kRequest);
+  const auto asked = HeardBy(*peer, world);
   asked->cancel.emit(asio::cancellation_type::terminal);
   world.Settle();
   CheckEnded(*asked, absl::StatusCode::kCancelled, Outcome::kUnknown);
@@ -185,9 +191,7 @@ TEST_CASE("a call that was asked to end is not made again") {
 TEST_CASE("the end of the channel is that of calls that were sent, idempotent or not") {
   ClientWorld world;
   const auto peer = world.Ready();
-  const auto asked = AskObject(world, "x");
-  world.Settle();
-  peer->Next(FrameType::kRequest);
+  const auto asked = HeardBy(*peer, world);
   world.client.reset();
   world.channel.reset();
   world.Settle();
