@@ -18,6 +18,8 @@ namespace {
 // then sent by the main connection of the same server: the next one may still answer it. A request
 // that kills who gets it is not to kill servers for ever.
 constexpr uint8_t kMaxRepeats = 2;
+// What a builder may have taken for a small body, growing by doubling.
+constexpr size_t kMaxKeptBytes = 2 * kSmallPayloadBytes;
 
 // What a server says of a call that it refused, with the method's name: a server that lacks the
 // method knows its id only.
@@ -71,12 +73,13 @@ void ClientSession::Carry(ClientCall& call) {
   if (call.ticket_ == 0) NoteLeft(call);
 }
 
-// It costs no copy, but the memory until the answer: of small requests only, and of none with an
-// attachment, which may be the user's memory.
+// It costs no copy, but the memory until the answer, the whole slot: of small requests only, and of
+// none with an attachment, which may be the user's memory.
 Message ClientSession::TakeMessage(ClientCall& call) {
   Message& message = call.request_.message;
   call.keeps_message_ = call.request_.method->idempotent && call.repeats_ < kMaxRepeats &&
-                        message.body.size() <= kSmallPayloadBytes && !message.attachment;
+                        message.body.size() <= kSmallPayloadBytes && !message.attachment &&
+                        message.body && message.body.slot()->capacity <= kMaxKeptBytes;
   if (!call.keeps_message_) return std::move(message);
   return {.head = message.head.Share(), .body = message.body.Share(), .attachment = {}};
 }

@@ -164,14 +164,17 @@ TEST_CASE("a request that is large or has an attachment is not kept") {
   Builder<Ask> with_attachment = Asking(*world.client, "attached");
   with_attachment.Attach(*with_attachment.AllocateAttachment(11));
   const auto attached = AskObject(world, std::move(with_attachment));
+  Builder<Ask> in_much = world.client->NewObject(size_t{1} << 20);  // a small one in a large slot
+  in_much.Finish(CreateAsk(in_much));
+  const auto roomy = AskObject(world, std::move(in_much));
   world.Settle();
-  peer->Next(FrameType::kRequest);
-  peer->Next(FrameType::kRequest);
+  for (int i = 0; i < 3; ++i) peer->Next(FrameType::kRequest);
   CHECK(world.pool->stats().leased_bytes == 0);
   peer->Close();
   world.Settle();
   CheckEnded(*large, kUnavailable, Outcome::kUnknown);
   CheckEnded(*attached, kUnavailable, Outcome::kUnknown);
+  CheckEnded(*roomy, kUnavailable, Outcome::kUnknown);
   CHECK(world.stats().repeated == 0);
 }
 

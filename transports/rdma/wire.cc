@@ -371,7 +371,7 @@ void Wire::Shut(absl::Status status) {
   housekeeping_timer_.Disarm();
   const absl::Status why =
       close_status_.ok() ? Named(absl::CancelledError("the connection was closed")) : close_status_;
-  if (cause_.ok() && !may_send_) KeepLastWords();
+  if (cause_.ok() && !may_send_) KeepLastWords(why);
   outbox_.FailAll(why);
   order_.emplace(0);
   abandoned_.clear();
@@ -394,13 +394,13 @@ void Wire::Shut(absl::Status status) {
 }
 
 // What a server says that closes at once, as that it has no room, before it may say anything.
-void Wire::KeepLastWords() {
+void Wire::KeepLastWords(const absl::Status& why) {
   if (device_->silent_peers() >= kMaxSilentPeers) return;
   while (Outbox::Item* const item = outbox_.Front()) {
     if (last_words_.size() == kMaxBatch || !EagerLayoutOf(item->message).has_value()) break;
     last_words_.push_back(std::move(item->message));
     outbox_.Release(item->charge);
-    outbox_.EndSent(std::move(item->done));
+    outbox_.End(std::move(item->done), {why, /*sent=*/true, {}});  // it may be, or not
     outbox_.DropFront();
   }
   if (!last_words_.empty()) ++device_->silent_peers();
@@ -427,7 +427,7 @@ void Wire::Linger() {
     Ring();
   }
   LookAtLinger();
-  if (pair_ == nullptr) return;
+  if (pair_ == nullptr || linger_timer_.armed()) return;
   loop_.timers().Arm(linger_timer_, loop_.now() + kLinger);
 }
 

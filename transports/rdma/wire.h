@@ -141,7 +141,7 @@ class Wire final : public std::enable_shared_from_this<Wire>,
   void Fail(const absl::Status& status);
   void Violation(const absl::Status& rule);
   void Shut(absl::Status status);
-  void KeepLastWords();
+  void KeepLastWords(const absl::Status& why);
   std::vector<Message> TakeLastWords();
   void SayLastWords();
   void Linger();

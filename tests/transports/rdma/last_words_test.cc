@@ -40,17 +40,19 @@ Message Saying(const std::string& text) {
 // A server that says `words` to whoever comes, and closes; and one who comes.
 struct Refusal {
   explicit Refusal(std::vector<std::string> words) {
-    auto listening = server_side->Listen(
-        endpoint, {&server_loop},
-        [this, words](EventLoop&, std::unique_ptr<Connection> connection) {
-          connection->Start(server);
-          for (const std::string& text : words) {
-            connection->Send(Saying(text),
-                             [this](const SendResult& result) { results.push_back(result.sent); });
-          }
-          connection->Close(absl::CancelledError("no room"));
-          accepted = std::move(connection);
-        });
+    auto listening =
+        server_side->Listen(endpoint, {&server_loop},
+                            [this, words](EventLoop&, std::unique_ptr<Connection> connection) {
+                              connection->Start(server);
+                              for (const std::string& text : words) {
+                                connection->Send(Saying(text), [this](const SendResult& result) {
+                                  CHECK_FALSE(result.status.ok());  // Close came before
+                                  results.push_back(result.sent);
+                                });
+                              }
+                              connection->Close(absl::CancelledError("no room"));
+                              accepted = std::move(connection);
+                            });
     REQUIRE(listening.ok());
     listener = *std::move(listening);
     client_loop.Post([this] {
